@@ -80,14 +80,14 @@ pub(crate) fn merge(wanted: skills::Merge) -> Merge {
     }
 }
 
-/// What was printed above the steps last.
+/// The heading that was printed last.
 #[derive(Default)]
 pub(crate) struct Heading {
     skill: String,
     project: String,
 }
 
-/// Says where skills.toml has something else to say of a skill.
+/// Prints where skills.toml contradicts the installs of a skill.
 fn show_manifest(machine: &Machine, name: &String, output: Output) {
     let Ok(Some(manifest)) = Manifest::read(machine) else {
         return;
@@ -155,7 +155,7 @@ pub(crate) fn install(
     Ok((report, done.iter().filter(|done| done.step.action.changes_anything()).count()))
 }
 
-/// Prints what is wrong with a skill that can be installed nevertheless.
+/// Prints the findings about a skill that can be installed nevertheless.
 pub(crate) fn show_findings(skill: &Skill, output: Output) {
     for finding in &skill.findings {
         output.note(format!(
@@ -168,7 +168,7 @@ pub(crate) fn show_findings(skill: &Skill, output: Output) {
     }
 }
 
-/// Prints the steps, below a heading that is not there already.
+/// Prints the steps, below a heading unless it was printed last.
 fn show(machine: &Machine, skill: &Skill, done: &[Done], dry_run: bool, heading: &mut Heading, output: Output) {
     let version = skill.version.as_deref().unwrap_or("without a version");
     let from = match &skill.source {
@@ -227,7 +227,7 @@ fn replaced(step: &Step) -> String {
             format!("the {what} is")
         }
         Action::Merge { .. } => "the tree before the merge is".to_owned(),
-        // Nothing had been protected when the plan was made: it was written to since.
+        // The plan found nothing to protect: the edit was made since.
         _ => "what was changed meanwhile is".to_owned(),
     }
 }

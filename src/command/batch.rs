@@ -37,7 +37,8 @@ impl Batch {
         }
     }
 
-    /// Ends the command: `report` with the reports under `key`, or the only one itself, and what went wrong beside them.
+    /// Ends the command: prints `report` with the reports under `key`, or without a key the only report itself, and what went
+    /// wrong.
     pub(crate) fn end(mut self, key: Option<&str>, mut report: Value, looking: Looking, output: Output) -> ExitCode {
         self.failed.extend(failure::pending(self.changes, looking));
         match key {
@@ -48,7 +49,7 @@ impl Batch {
     }
 }
 
-/// Conflicts that wait in the installs of a report: exit code 1, as git has it.
+/// Unresolved conflicts in the installs of a report. They give exit code 1, as in git.
 fn conflicts(report: &Value) -> Vec<String> {
     let words = |of: &Value| of.as_str().unwrap_or_default().to_owned();
     let waits = |step: &Value| {

@@ -72,8 +72,8 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A remark where the timed build may be of other sources. Not an error: another compiler gives the same sources
-/// another name.
+/// A remark if the timed build may come from other sources. It is not an error, because a build of the same sources by
+/// another compiler has another name.
 fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
     let timed = result.kernel.get("id")?.as_ref()?;
     let project = TorchProject::open(dir).ok()?;

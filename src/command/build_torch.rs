@@ -19,7 +19,7 @@ use crate::project::TorchProject;
 use crate::report::{Output, style};
 use crate::variant::{self, Options, Protected, Variant};
 
-/// Whether the machine code that was linked is what evidence was recorded of.
+/// Whether evidence was recorded of the machine code that was linked.
 fn said(coverage: &Coverage, dir: &Path) -> String {
     let records = |paths: &[PathBuf]| plural(paths.len(), "record");
     let other = match coverage.other.as_slice() {
@@ -44,7 +44,7 @@ fn said(coverage: &Coverage, dir: &Path) -> String {
     )
 }
 
-/// How many files of a protected folder are named.
+/// At most this many files of a protected folder are named.
 const NAMED: usize = 12;
 
 pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     Ok(Ahead::of(&Here, &arguments.dirs, |lab| run_in(lab, arguments, output, &so_far)))
 }
 
-/// Writes what was checked so far when the process is told to end, and ends it.
+/// When the process is told to end, writes what was checked so far and ends it.
 fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) -> Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let (so_far, arguments) = (Arc::clone(so_far), arguments.clone());
@@ -52,14 +52,14 @@ fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) ->
     Ok(())
 }
 
-/// The projects among the folders. Of several, as a shell's `*` gives them, one with files but none of a project's is left out; an
-/// empty one may be a submodule that was not fetched, and is an error.
+/// The projects among the folders. If there are several folders, as from a shell's `*`, those whose files are not a project's
+/// are left out. An empty folder may be a submodule that was not fetched, and is an error.
 fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
     let has = |dir: &PathBuf, name: &str| dir.join(name).is_file();
     let is_filled = |dir: &PathBuf| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     let is_none = |dir: &PathBuf| is_filled(dir) && !has(dir, "build.toml") && !has(dir, "kernel.toml");
     let (none, projects): (Vec<_>, Vec<_>) = dirs.iter().cloned().partition(is_none);
-    // Where none is a project, the first is named: a typing mistake.
+    // If none is a project, the first folder was probably mistyped, and the error names it.
     let named = if projects.is_empty() { dirs } else { &projects };
     named.iter().try_for_each(|dir| is_project(dir))?;
     for dir in none {
@@ -68,7 +68,7 @@ fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
     Ok(projects)
 }
 
-/// Rejects a wrong folder before anything runs, so that a typing mistake costs no minutes.
+/// Rejects a wrong folder before anything runs, so that a typing mistake is reported at once.
 fn is_project(dir: &Path) -> Result<()> {
     for name in ["build.toml", "kernel.toml"] {
         if !dir.join(name).is_file() {

@@ -16,7 +16,7 @@ use crate::install::{backups, discover};
 use crate::report::Output;
 use crate::skill::bundled;
 
-/// With this variable set to a shell's name the program answers the script, and does nothing else.
+/// If this variable is set to a shell's name, the program answers the shell's script, and does nothing else.
 const VARIABLE: &str = "KERNELS_COMPLETE";
 
 /// Prints the script of a shell.
@@ -29,7 +29,7 @@ pub(super) fn script(shell: Shell, output: Output) -> Result<()> {
     Ok(())
 }
 
-/// Answers a shell's script and ends the process, if it is one that asks.
+/// If a shell's script asks, answers it and ends the process.
 pub fn answer() {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
@@ -49,7 +49,7 @@ fn names(arg: Arg) -> Arg {
     }
 }
 
-/// A shell takes a candidate as it is: a folder with another name could be a command.
+/// Shells insert candidates unquoted, so a folder whose name has other characters could become a command.
 fn candidates(mut names: Vec<String>) -> Vec<CompletionCandidate> {
     names.retain(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'));
     names.sort();

@@ -157,9 +157,9 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
     problems
 }
 
-/// Problems of an agent that is not here, where the project has skills for it: who uses it has another home.
+/// Problems of an agent that is not on this machine, if the project has skills for it: others may use it.
 fn check_for_others(machine: &Machine, agent: &Agent, mut seen: Vec<Seen>) -> Vec<String> {
-    // What reads one folder alone is checked with the first agent that has it.
+    // Agents that read only the same one folder would report the same problems, so the first of them is checked.
     let first = table::all().iter().find(|one| one.project == agent.project);
     if agent.reads.is_empty() && first.is_some_and(|first| first.id != agent.id) {
         return Vec::new();
@@ -176,7 +176,7 @@ fn check_for_others(machine: &Machine, agent: &Agent, mut seen: Vec<Seen>) -> Ve
 fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
     let mut problems = Vec::new();
     for row in rows {
-        // `update` alone goes to the agents' own folders.
+        // Without `--dest`, `update` looks only in the agents' own folders.
         let dest = match row.install.scope {
             Scope::Dest => format!(" --dest {}", row.install.folder.display()),
             _ => String::new(),

@@ -1,6 +1,6 @@
 //! The CUDA part of `kernels doctor`: compiler, driver, cards, and whether they fit together.
 //!
-//! A machine without any of them is no problem: installing skills needs none.
+//! A machine without any of them has no problem: installing skills needs none.
 
 use serde_json::{Value, json};
 

@@ -23,17 +23,18 @@ use crate::skill::source::{Skill, Source};
 use crate::skill::tokens;
 use crate::skill::tree::{Entry, SKILL_MD, Tree, has_shebang};
 
-/// The endings of files that something runs.
+/// The extensions of files that can be run.
 const SCRIPTS: [&str; 16] = [
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".lua", ".ps1", ".bat",
     ".cmd",
 ];
 
-/// Fetches skills to show and ask, where tokens are counted; says so, since this opens a connection.
+/// Fetches skills, and prints that it does, because this opens a connection. With `counted`, tokens will be counted to show the
+/// skills.
 pub(super) fn fetch(from: &Address, names: &[String], counted: bool, output: Output) -> Result<Vec<Skill>> {
     output.note(style::faint(format!("fetching {from}")));
     if output.is_talkative() && counted {
-        // The table of tokens takes as long to unpack as a small repository to fetch.
+        // Unpacking the table of tokens takes as long as fetching a small repository, so both are done at once.
         thread::spawn(|| tokens::count(""));
     }
     Fetcher::default().open(from, names, None)
@@ -74,7 +75,7 @@ fn agree(what: Vec<PathBuf>, reason: &str, question: &str, yes: bool, output: Ou
     Ok(())
 }
 
-/// Whether the same files are installed already, or are from here.
+/// Whether the same files are installed already, or the skill comes from this machine.
 fn is_known(machine: &Machine, skill: &Skill) -> bool {
     let places = discover::all_places(machine, &[Scope::Project, Scope::User]);
     let same = |install: &Install| matches!(install.judge(Some(skill)).state, State::Current { receipt: true });
@@ -92,7 +93,7 @@ pub(super) fn contents(skill: &Skill) -> Value {
     })
 }
 
-/// Tokens take time to count, which a script does not wait for.
+/// Shows what a skill brings. Without `counted` there are no tokens, because a script need not wait for their count.
 fn show(skill: &Skill, counted: bool, output: Output) {
     let Source::Remote { from, at } = &skill.source else { return };
     let at: String = at.trim_start_matches("sha256:").trim_start_matches("tree:").chars().take(12).collect();
@@ -138,7 +139,7 @@ fn as_installed(install: &Install) -> Tree {
     let base = Base::of(&real, &receipt, None);
     for path in receipt.files.keys() {
         if let Some(entry) = base.get(path.as_str()).or_else(|| there.get(path.as_str()).cloned()) {
-            // A part of a valid tree is one as well.
+            // A part of a valid tree is valid.
             let _ = tree.insert(path.clone(), entry);
         }
     }

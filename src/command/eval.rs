@@ -139,7 +139,7 @@ fn header(arguments: &Eval) -> Header {
     }
 }
 
-/// A folder that is not there yet.
+/// A folder that does not exist yet.
 fn fresh(plan: &Plan) -> PathBuf {
     let skill = plan.header.skills.values().next().map_or("none", |pin| pin.name.as_str());
     let name = format!("{skill}-{}", now().replace(['-', ':'], ""));
@@ -237,7 +237,7 @@ pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()
     Ok(())
 }
 
-/// Rows as checks: one suite an agent and arm.
+/// Rows as checks: one suite per agent and arm.
 fn suites(rows: &[Row]) -> Vec<Suite> {
     let mut suites: Vec<Suite> = Vec::new();
     for row in rows {
@@ -293,7 +293,8 @@ impl Limits {
         Ok(limits)
     }
 
-    /// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
+    /// What is worse than the limits. A lift that could not be measured is below any limit. Harm is counted in the arms with
+    /// the skill.
     fn below(&self, summary: &Summary) -> Vec<String> {
         let mut below = Vec::new();
         for lift in &summary.lifts {

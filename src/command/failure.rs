@@ -59,7 +59,7 @@ pub(crate) fn pending(changes: usize, looking: Looking) -> Vec<String> {
     some.then(|| format!("{} would change", plural(changes, "install"))).into_iter().collect()
 }
 
-/// With `--quiet`, names what made a command fail whose report would have said it.
+/// With `--quiet`, prints what made a command fail, because its report is not printed.
 pub(crate) fn quietly(problems: &[String], output: Output) {
     for problem in problems.iter().filter(|_| output.is_quiet()) {
         output.error(format!("{} {problem}", style::bad("error:")));

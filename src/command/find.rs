@@ -28,16 +28,16 @@ struct Candidate {
 }
 
 struct Hit {
-    /// 0 where its name has the words, 1 with the description, 2 with the text.
+    /// 0 if its name has all words, 1 if name and description have them, 2 if they are found with the text.
     rank: usize,
     candidate: Candidate,
     description: String,
     version: Option<String>,
-    /// The first line of SKILL.md with one of the words, where name and description do not have them all.
+    /// The first line of SKILL.md with one of the words, if name and description do not have them all.
     line: Option<(usize, String)>,
 }
 
-/// Prints the skills that have every word; exit 1 where there is none.
+/// Prints the skills that have every word; exit 1 if there is none.
 pub(crate) fn run(machine: &Machine, arguments: &skills::Find, output: Output) -> Result<ExitCode> {
     let candidates = match &arguments.source {
         Some(path) => of_source(Some(path), output)?,

@@ -145,7 +145,7 @@ fn students(machine: &Machine, arguments: &skills::Generate, base: Option<&Path>
     (!arguments.students.is_empty()).then_some(Students { header, base, holdout, folder })
 }
 
-/// Moves the skill that was improved into the run's folder: nothing of it is lost.
+/// Moves the skill that was improved into the run's folder, so that nothing of it is lost.
 fn move_away(skill: &Path, run: &Path) -> Result<PathBuf> {
     let names = (1..).map(|count| run.join(format!("before-{count}")));
     let folder = names.into_iter().find(|path| !path.exists()).unwrap_or_else(|| run.join("before"));
@@ -161,7 +161,7 @@ fn there(path: PathBuf) -> Refusal {
     Refusal(vec![Refused { path, reason: "is there already".to_owned(), changes: Vec::new(), advice }])
 }
 
-/// Writes the skill beside its place and moves it there whole, over nothing.
+/// Writes the skill beside its place and moves it there in one step, if nothing is there.
 fn place(tree: &crate::skill::Tree, target: &Path) -> Result<()> {
     let above = target.parent().context("the folder has no parent")?;
     let write = || -> std::io::Result<()> {
@@ -178,7 +178,7 @@ fn place(tree: &crate::skill::Tree, target: &Path) -> Result<()> {
     }
 }
 
-/// What the traces say, each in its share of the tokens.
+/// The digests of the traces, each within its share of the tokens.
 fn digests(machine: &Machine, arguments: &skills::Generate, output: Output) -> Result<Vec<Value>> {
     let paths: Vec<_> = arguments.from.iter().filter(|path| trace::is_trace(&machine.cwd.join(path))).collect();
     let mut digests = Vec::new();

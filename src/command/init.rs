@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `--op a b NAME` takes the name for one more operation.
+/// clap reads `--op a b NAME` as three operations.
 fn name_and_operations<'a>(arguments: &'a Init, catalog: &Catalog) -> (Option<&'a String>, &'a [String]) {
     match (&arguments.name, &arguments.op[..]) {
         (None, [operations @ .., last]) if !operations.is_empty() && !catalog.has_operation(last) => {

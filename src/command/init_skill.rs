@@ -19,7 +19,7 @@ use crate::skill::tree::SKILL_MD;
 /// What a new skill starts with.
 const TEMPLATE: &str = include_str!("../skill/new.md");
 
-/// Writes the SKILL.md of a new skill, and nothing over anything.
+/// Writes the SKILL.md of a new skill, and overwrites nothing.
 pub(crate) fn run(machine: &Machine, arguments: &skills::InitSkill, output: Output) -> Result<ExitCode> {
     let folder = machine.cwd.join(&arguments.folder);
     let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();

@@ -22,8 +22,7 @@ pub(crate) struct Offered {
     pub(crate) skill: Result<Skill>,
 }
 
-/// All skills of a source: of a folder of skills, of a skill's folder or archive, from elsewhere; without one, the embedded
-/// skills.
+/// All skills of a source (a folder of skills, a skill's folder or archive, an address), or the embedded skills without one.
 pub(crate) fn by(source: Option<&Path>, output: Output) -> Result<Vec<Offered>> {
     if let Some(from) = source.and_then(Address::typed) {
         let from = from.map_err(|error| Usage(error.to_string()))?;

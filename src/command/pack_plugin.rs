@@ -16,7 +16,7 @@ use crate::skill::plugin;
 use crate::skill::source::Skill;
 use crate::skill::tree::Tree;
 
-/// Writes the folder in one step, where nothing is; leaves one that is the same alone.
+/// Writes the folder in one step if nothing is there. An equal folder is left as it is.
 pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
     let tree = plugin::tree(skill, &arguments.layouts, arguments.owner.as_deref())?;
     let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-plugin", skill.name)));
@@ -46,7 +46,7 @@ pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the tree beside its place first, so that a run that is stopped leaves no half of it there.
+/// Writes the tree beside its place first, so that an interrupted run leaves no part of it there.
 fn write(path: &Path, tree: &Tree) -> Result<()> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let staged = tempfile::Builder::new().prefix(".kernels-pack-").tempdir_in(above)?;

@@ -58,7 +58,7 @@ pub(crate) fn show_heading(project: &str, card: &Card, compiler: &str, seed: u64
     ));
 }
 
-/// Signs a record, or removes the signature of the one that it replaced; what is said of it.
+/// Signs a record, or removes the signature of the one that it replaced; returns what to print.
 pub(crate) fn signed(record: &Path, key: Option<&Path>) -> Result<String> {
     match key {
         Some(key) => Ok(format!(", signed in {}", signature::sign(record, key)?.display())),

@@ -17,7 +17,7 @@ use crate::hub::publish::{self, How, Plan, Published};
 use crate::hub::signature::Signer;
 use crate::report::{Output, style};
 
-/// How many files of a kind the plan for people names.
+/// The printed plan names at most this many files of a kind.
 const NAMED: usize = 12;
 
 pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    // After what could refuse, since an identity's signatures stand in a public log.
+    // After all checks, because an identity's signatures are written to a public log.
     if let Some(signer) = &signer {
         local.sign(signer, &signs)?;
     }
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &Publish, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the Hub's library loaded, or why it did not, which nobody should overlook.
+/// Prints and returns what the Hub's library loaded, or why it loaded nothing.
 fn loaded(published: &Published, why: Option<&str>, output: Output) -> Value {
     if let Some(loaded) = &published.loaded {
         let (names, library) = (plural(loaded.names.len(), "name"), &loaded.library);
@@ -139,7 +139,7 @@ fn done(published: &Published, local: &Local, signed: &[String], hub: &Hub, outp
     report
 }
 
-/// Upstream's keys, and ours.
+/// The report: the keys of upstream's own tool, and ours.
 fn report(status: &str, local: &Local, hub: &Hub, plan: &Plan) -> Value {
     json!({
         "status": status,
@@ -189,7 +189,7 @@ fn branch(change: &Change, output: Output) {
     }
 }
 
-/// What the user should know before others do.
+/// Prints warnings and notes about what is published.
 fn warn(plan: &Plan, local: &Local, output: Output) {
     let lost = &plan.public_api.lost;
     if !lost.is_empty() {

@@ -86,7 +86,7 @@ fn ours(places: &[Place]) -> Vec<String> {
     names
 }
 
-/// Takes what the project has no copy of any more out of skills-lock.json.
+/// Removes from skills-lock.json the skills of which the project has no copy any more.
 fn forget(machine: &Machine, names: &[String]) -> Result<()> {
     let pins = Pins::read(machine.project())?;
     let left = discover::installs(&discover::all_places(machine, &[Scope::Project]), names);

@@ -21,18 +21,18 @@ use crate::report::{Output, style};
 use crate::skill::digest::Digest;
 use crate::skill::source::{Skill, Source};
 
-/// One install and how it stands.
+/// One install and its state.
 pub(crate) struct Row {
     pub(crate) install: Install,
     pub(crate) judged: Judgement,
     /// The skill it was compared with, or why there was none.
     pub(crate) offer: Result<Skill, String>,
-    /// How it differs from the embedded skill of its name, where it is another one that skills.toml does not declare.
+    /// How a fork that skills.toml does not declare differs from the embedded skill of its name.
     pub(crate) fork: Option<Vec<Change>>,
 }
 
 pub(crate) fn rows(machine: &Machine, installs: Vec<Install>) -> Vec<Row> {
-    // A mistake in it is a problem of its own, which `contradictions` names.
+    // A mistake in it is reported by `contradictions`.
     let manifest = Manifest::read(machine).ok().flatten().unwrap_or_default();
     installs
         .into_iter()
@@ -46,8 +46,8 @@ pub(crate) fn rows(machine: &Machine, installs: Vec<Install>) -> Vec<Row> {
         .collect()
 }
 
-/// What contradicts skills.toml, of the skills with these names or of all, and skills that differ from folder to folder of
-/// the project.
+/// Installs that contradict skills.toml, of the skills with these names or of all, and skills whose copies in the project's
+/// folders differ.
 pub(crate) fn contradictions(machine: &Machine, rows: &[Row], names: &[String]) -> Vec<String> {
     let mut found = match Manifest::read(machine) {
         Ok(manifest) => manifest.map(|manifest| manifest.drift(machine, names)).unwrap_or_default(),
@@ -124,7 +124,7 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How a repository keeps git from translating what is installed.
+/// Prints how a repository keeps git from changing the line ends of installed files.
 fn note_translated(machine: &Machine, rows: &[Row], output: Output) {
     let mut folders: Vec<&Path> =
         rows.iter().filter(|row| row.judged.translated).map(|row| row.install.folder.as_path()).collect();
@@ -243,7 +243,7 @@ impl Row {
         format!("{link}{version}{source}{why}{agents}")
     }
 
-    /// Why it was compared with nothing.
+    /// Why it was not compared.
     pub(crate) fn why_unchecked(&self) -> Option<&str> {
         self.offer.as_ref().err().map(String::as_str)
     }

@@ -14,7 +14,7 @@ use crate::tune::record::Edited;
 use crate::tune::trial::Outcome;
 use crate::tune::{self, Tuned, Wanted, record};
 
-/// Columns of the bar.
+/// The width of the progress bar in columns.
 const BAR: usize = 20;
 
 /// Tries the rows of a project's tuning tables, and writes those that are better.
@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
     let tell = |done: usize, of: usize, what: &str| {
         let full = BAR * done / of.max(1);
         progress.tell(&format!("[{}{}] {done}/{of} {what}", "#".repeat(full), "-".repeat(BAR - full)));
-        // Where there is no line to overwrite, a line a stage.
+        // If no line can be overwritten, print one line per stage.
         if done == 0 && !output.shows_progress() {
             output.note(format!("{}: {}", what.split(": ").next().unwrap_or(what), plural(of, "candidate")));
         }
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes back what the last run wrote.
+/// Undoes what the last run wrote.
 fn undo(project: &Project, dry_run: bool, output: Output) -> Result<ExitCode> {
     let (record, rows, files) = record::undone(&project.root)?;
     if rows.is_empty() {

@@ -21,7 +21,7 @@ use crate::skill::Digest;
 use crate::skill::address::Address;
 use crate::skill::source::Skill;
 
-/// What was fetched and agreed to, each once for all places of a skill.
+/// What was fetched and agreed to, once for all places of a skill.
 #[derive(Default)]
 struct Elsewhere {
     fetcher: Fetcher,
@@ -41,7 +41,7 @@ impl Elsewhere {
         self.fetched.entry((from.clone(), name.clone())).or_insert_with(fetch).clone()
     }
 
-    /// Shows the difference and asks, where there is one.
+    /// If there is a difference, shows it and asks.
     fn agree(&mut self, at: &Install, judged: &Judgement, offer: &Skill, yes: bool, output: Output) -> Result<()> {
         let same = judged.receipt.as_ref().is_none_or(|receipt| receipt.tree == offer.digest);
         match self.agreed.get(&offer.digest) {

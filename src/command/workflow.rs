@@ -31,13 +31,13 @@ pub(super) fn render(dirs: &[PathBuf], from: Option<&str>, publish: bool) -> Res
     let (torch, flags) = if for_torch { (TORCH, " --require-torch") } else { ("", "") };
     let parts = [("@PROGRAM@\n", PROGRAM), ("@TORCH@\n", torch), (" @FLAGS@", flags)];
     let versions = [("@PINNED@", Toolchain::PINNED), ("@TORCH_VERSION@", PINNED_TORCH), ("@LIBRARY@", LIBRARY)];
-    // What was typed comes last: it may look like one of the others.
+    // What the user typed is inserted last, because it may contain another placeholder.
     let typed = [("@FROM@", from), ("@DIRS@", &dirs)];
     let all = parts.into_iter().chain(versions).chain(typed);
     Ok(all.fold(format!("{TEMPLATE}{publish}"), |text, (name, value)| text.replace(name, value)))
 }
 
-/// The job that publishes: a step a project, since the job's identity is exchanged for a token of one repository.
+/// The job that publishes, with a step per project, because the job's identity is exchanged for a token of one repository.
 fn publishing(dirs: &[PathBuf]) -> Result<String> {
     let (mut builds, mut subjects, mut publishes) = (String::new(), String::new(), String::new());
     for dir in dirs {
@@ -62,7 +62,7 @@ fn publishing(dirs: &[PathBuf]) -> Result<String> {
     Ok(parts.into_iter().fold(PUBLISH.to_owned(), |text, (name, value)| text.replace(name, &value)))
 }
 
-/// A release or a commit, `https://github.com/OWNER/REPOSITORY@v1.2.3`; it stands in YAML as it is.
+/// A release or a commit, `https://github.com/OWNER/REPOSITORY@v1.2.3`. It is inserted into the YAML without quotes.
 fn source(from: &str) -> Result<&str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/.:_-@".contains(c);
     let parts = from.rsplit_once('@').filter(|(url, tag)| url.contains("://") && !tag.is_empty() && !tag.contains('/'));

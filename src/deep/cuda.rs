@@ -34,7 +34,7 @@ struct Compiler {
     torch: Result<Torch, ToolchainError>,
     /// The folder of Python.h, if a block includes it and it was found.
     python: Option<PathBuf>,
-    /// Which blocks compiled before; none where there is no cache folder.
+    /// The blocks that compiled before; `None` without a cache folder.
     store: Option<Store>,
 }
 

@@ -1,4 +1,4 @@
-//! What upstream's `kernels benchmark` runs of a published kernel: the project's own classes, else one that is written of the
+//! What upstream's `kernels benchmark` runs for a published kernel: the project's own classes, else one generated from the
 //! bench cases of its kernel.toml.
 
 use std::fs;
@@ -11,11 +11,11 @@ use super::file::{File, is_inside};
 use crate::project::{Argument, KERNEL_TOML, Operation, OracleRef, Project};
 
 const SCRIPT: &str = include_str!("benchmark_cases.py");
-/// The longest bench of an operation; each case is timed more than a hundred times.
+/// The most bench cases of an operation; each is timed more than a hundred times.
 const MOST: usize = 8;
 
-/// The files, and those of the project that `kernels benchmark` would stop at. What is written times functions of these names
-/// alone: an operation that the module does not offer, such as a gradient, is nobody's to call.
+/// The files, and the project's files at which `kernels benchmark` would stop. The generated class times only functions of
+/// these names: users cannot call an operation that the module does not export, such as a gradient.
 pub(super) fn files(root: &Path, names: Option<&[String]>) -> Result<(Vec<File>, Vec<String>)> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(root.join("benchmarks")).into_iter().flatten().flatten().map(|one| one.path()).collect();

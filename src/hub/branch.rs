@@ -1,4 +1,5 @@
-//! Brings a branch of the Hub to what it is to have: one commit, which is made aside, read back and loaded before it can be seen.
+//! Brings a branch of the Hub to its wanted contents by one commit, which is made on another branch, read back and loaded
+//! before users can see it.
 
 use std::path::Path;
 use std::thread;
@@ -25,16 +26,16 @@ pub(crate) struct How<'a> {
     pub(crate) pull_request: bool,
     pub(crate) tag: Option<&'a str>,
     pub(crate) force: bool,
-    /// How a change is loaded before it can be seen, if there is a way.
+    /// How a change is loaded before users can see it, if it can be loaded here.
     pub(crate) trial: Option<&'a Trial>,
-    /// The Python that sends large files by Xet, if the Hub wants that.
+    /// The Python that sends large files by Xet, if the Hub asks for that.
     pub(crate) python: &'a Path,
 }
 
-/// How often a branch is looked at anew, after somebody else changed it or an answer was lost.
+/// The most attempts for a branch, which starts again if somebody else changed it or an answer was lost.
 const ROUNDS: u32 = 4;
 
-/// What became of a branch.
+/// The result for a branch.
 #[derive(Default)]
 pub(super) struct Settled {
     pub(super) commit: String,
@@ -52,7 +53,7 @@ pub(super) struct Publisher<'a> {
 }
 
 impl Publisher<'_> {
-    /// Brings a branch to what it is to have.
+    /// Brings a branch to its wanted contents.
     pub(super) fn settle(&self, target: &Target, mut seen: Option<(Change, Refs)>) -> Result<Settled> {
         let repo = &self.local.repo;
         for round in 1.. {
@@ -71,7 +72,7 @@ impl Publisher<'_> {
                 Ok(settled) => return Ok(settled),
                 Err(error) => error,
             };
-            // What is unknown, or was somebody else's doing, is looked at anew; a proposal would be made twice.
+            // If the outcome is unknown or somebody else interfered, try again. A pull request would be made twice.
             let again =
                 Fault::of(&error).is_some_and(|fault| fault.is_open() || [404, 409, 412].contains(&fault.status));
             if !again || round == ROUNDS || self.how.pull_request {
@@ -83,8 +84,8 @@ impl Publisher<'_> {
         bail!("{} did not come to rest", target.branch)
     }
 
-    /// One commit. A new branch appears with its commit on it, read back and loaded, and not before; one that others load from
-    /// changes when the same commit was loaded from a branch aside.
+    /// Makes one commit. A new branch is created only when its commit was read back and loaded. A branch that users load from
+    /// changes only after the same commit was loaded from another branch.
     fn change(&self, target: &Target, change: &Change, refs: &Refs) -> Result<Settled> {
         let (hub, repo) = (self.hub, &self.local.repo);
         (self.tell)(&format!(
@@ -122,7 +123,7 @@ impl Publisher<'_> {
         Ok(Settled { commit, compared, ..tried })
     }
 
-    /// The commit on a branch from which nobody loads: read back, and loaded if that is wanted.
+    /// Makes the commit on a branch from which nobody loads, reads it back, and loads it if `loads`.
     fn try_aside(&self, target: &Target, change: &Change, refs: &Refs, loads: bool) -> Result<Settled> {
         let (hub, repo, aside) = (self.hub, &self.local.repo, aside(target.branch));
         if refs.branches.contains_key(&aside) {
@@ -138,7 +139,7 @@ impl Publisher<'_> {
         Ok(Settled { commit, pull_request: None, compared, loaded: loaded.transpose()? })
     }
 
-    /// Loads what is to be proposed: who proposes it makes no branch, from which it could be read back.
+    /// Loads what is to be proposed, from the local files: a pull request has no branch from which it could be read back.
     fn load_unsent(&self, target: &Target) -> Result<Option<Loaded>> {
         let Some(trial) = self.how.trial else { return Ok(None) };
         (self.tell)(&format!("loading {}", trial.variant));
@@ -168,7 +169,7 @@ impl Publisher<'_> {
         hub.commit(repo, &commit, &|line| (self.tell)(line))
     }
 
-    /// Downloads everything into an empty cache, compares it with what was to be published, and loads it if that is wanted.
+    /// Downloads everything into an empty cache, compares it with what was to be published, and loads it if `loads`.
     fn read_back(&self, target: &Target, commit: &str, loads: bool) -> Result<(usize, Option<Result<Loaded>>)> {
         let (repo, count) = (&self.local.repo, target.files.len());
         (self.tell)(&format!("reading {} back", plural(count, "file")));
@@ -209,7 +210,7 @@ fn not_loaded(target: &Target) -> String {
     )
 }
 
-/// Where the first commit of a branch is made. The library takes only `v` and digits for a version.
+/// The branch on which a commit is tried. The library does not take it for a version, because it is not `v` and digits.
 fn aside(branch: &str) -> String {
     format!("kernels-publish-{branch}")
 }

@@ -1,4 +1,4 @@
-//! A variant as `kernels build --torch` wrote it, whole by its own digests.
+//! A variant as `kernels build --torch` wrote it, complete according to its own digests.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ impl Variant {
         format!("build/{}", self.name)
     }
 
-    /// The names in the `__all__` of its package, or of a module in it: `layers`.
+    /// The names in the `__all__` of a module of its package, such as `layers`, or of the package itself.
     pub(super) fn names(&self, module: &str) -> Option<Vec<String>> {
         let [file, package] = [".py", "/__init__.py"].map(|end| format!("{}/{module}{end}", self.folder()));
         let file = self.files.iter().find(|one| one.path == file || one.path == package)?;
@@ -39,7 +39,7 @@ impl Variant {
         self.files.iter().find(|file| file.path == path).map_or("", |file| &file.sha256)
     }
 
-    /// Reads one, and refuses it unless it is whole by its own digests, and of the project's name and version.
+    /// Reads one, and refuses it unless its files match its own digests and it has the project's name and version.
     pub(super) fn read(project: &TorchProject, folder: &Path, name: String) -> Result<Self> {
         let metadata = Metadata::read(folder)?;
         let shown = folder.display();

@@ -1,5 +1,5 @@
-//! The cache of Hugging Face's libraries, in their layout: `kernels--owner--name/{blobs,refs,snapshots}`. What lies there
-//! `get_kernel` loads without a connection.
+//! The cache of Hugging Face's libraries, in their layout: `kernels--owner--name/{blobs,refs,snapshots}`. `get_kernel` loads
+//! what is there without a connection.
 
 use std::env;
 use std::fs;
@@ -23,7 +23,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
     set.or_else(|| Some(token::home()?.join("hub"))).context("there is no home folder; set HF_HUB_CACHE")
 }
 
-/// Puts variants there, and returns the folder that `get_local_kernel` takes as well.
+/// Puts variants into it, and returns the folder, which `get_local_kernel` takes as well.
 pub(crate) fn keep(hub: &Hub, kernel: &Kernel, variants: &[&Remote]) -> Result<PathBuf> {
     let entries: Vec<&Entry> = variants.iter().flat_map(|variant| variant.entries()).collect();
     fill(hub, (&kernel.repo, &kernel.revision), &entries, &folder()?)
@@ -64,7 +64,7 @@ pub(super) fn fill(
     Ok(snapshot)
 }
 
-/// Puts files into a cache that are on no Hub yet, as those of this commit.
+/// Puts files that are not on the Hub yet into a cache, as the files of this commit.
 pub(super) fn lay(repo: &Repo, commit: &str, files: &[&File], cache: &Path) -> Result<()> {
     let snapshot = cache.join(format!("kernels--{}--{}", repo.owner, repo.name)).join("snapshots").join(commit);
     for file in files {
@@ -81,10 +81,11 @@ fn link(snapshot: &Path, path: &str, blob: &str) -> Result<()> {
     let place = snapshot.join(path);
     let folder = place.parent().unwrap_or(snapshot);
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // One step up a folder of the path, two for the snapshot.
+    // One `..` per folder of the path, and two for the snapshot.
     let up = "../".repeat(path.split('/').count() + 1);
     match symlink(format!("{up}blobs/{blob}"), &place) {
-        // A commit's file is what it is. A folder is there where the Hub names a file that is a folder as well.
+        // A file of a commit never changes, so the link that is there is right. A folder is there if the Hub lists the same
+        // path as a file and as a folder.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && !place.is_dir() => Ok(()),
         made => made.with_context(|| format!("cannot write {}", place.display())),
     }

@@ -1,4 +1,4 @@
-//! A variant's own list of its files: the `digest` of its metadata.json, held against the files.
+//! A variant's own list of its files, the `digest` of its metadata.json, compared with the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use crate::base::base64;
 use crate::variant::provenance::Provenance;
 
 pub(crate) const METADATA: &str = "metadata.json";
-/// What `cosign` writes beside it; neither of the two is in the list.
+/// The signature that `cosign` writes beside it; neither of the two is in the list.
 pub(crate) const SIGNATURE: &str = "metadata.json.sigstore";
 
 /// `metadata.json`, as far as it is read here.
@@ -36,10 +36,10 @@ pub(crate) struct Metadata {
     #[serde(default)]
     pub(crate) kernel_depends: Vec<Dependency>,
     pub(crate) backend: Backend,
-    /// Of the sources that it was built from; this program's own key.
+    /// The digest of the sources that it was built from; a key of this program's own.
     #[serde(default)]
     pub(crate) source_digest: Option<String>,
-    /// As the library, this refuses one that it cannot read.
+    /// Like the Hub's library, this program refuses one that it cannot read.
     #[serde(default)]
     pub(crate) provenance: Option<Provenance>,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub(crate) struct Dependency {
     pub(crate) revision: Option<String>,
 }
 
-/// In base64, by path in the variant.
+/// Digests in base64, by path in the variant.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Digest {
     pub(crate) algorithm: String,
@@ -84,7 +84,7 @@ impl Metadata {
         Ok(read)
     }
 
-    /// Whether it was built from changes that no commit holds, of which the library warns.
+    /// Whether it was built from uncommitted changes, of which the library warns.
     pub(crate) fn is_dirty(&self) -> bool {
         self.provenance.as_ref().is_some_and(Provenance::is_dirty)
     }
@@ -97,7 +97,7 @@ impl Metadata {
 }
 
 impl Digest {
-    /// The digest of some bytes; none of an algorithm that is not known.
+    /// The digest of some bytes; `None` if the algorithm is unknown.
     pub(crate) fn of(&self, bytes: &[u8]) -> Option<String> {
         match self.algorithm.as_str() {
             "sha256" => Some(base64(&Sha256::digest(bytes))),
@@ -106,7 +106,7 @@ impl Digest {
         }
     }
 
-    /// What of a folder is otherwise than the list says.
+    /// The differences between a folder and the list.
     pub(crate) fn differences(&self, variant: &Path) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         let mut seen = BTreeSet::new();
@@ -130,7 +130,8 @@ impl Digest {
     }
 }
 
-/// The files of a folder at any depth, without Python's caches. A link is an error: nothing outside is published.
+/// The files of a folder at any depth, without Python's caches. A link is an error, because it could publish a file from
+/// elsewhere.
 pub(crate) fn files(folder: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for entry in WalkDir::new(folder).into_iter().filter_entry(|entry| entry.file_name() != "__pycache__") {

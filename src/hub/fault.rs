@@ -1,26 +1,26 @@
-//! What the Hub refuses, with the next step.
+//! Errors of the Hub, each with the next step.
 
 use thiserror::Error;
 
 use super::Hub;
 use crate::base::http::{HttpError, Response};
 
-/// An answer that is no success, or none.
+/// An error answer, or no answer.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub(crate) struct Fault {
-    /// 0 where no answer came.
+    /// 0 if no answer came.
     pub(super) status: u16,
     /// `X-Error-Code`, such as `RepoNotFound`.
     code: Option<String>,
     message: String,
 }
 
-/// How much of a server's own words is shown.
+/// At most this many characters of a server's message are shown.
 const LONGEST: usize = 300;
 
 impl Fault {
-    /// Whether it is unknown if the request was carried out.
+    /// Whether it is unknown if the Hub carried out the request.
     pub(super) fn is_open(&self) -> bool {
         self.status == 0 || self.status >= 500
     }
@@ -30,7 +30,7 @@ impl Fault {
         self.status == 404 || self.status == 401 && self.code.as_deref().is_some_and(named)
     }
 
-    /// Somebody else was quicker.
+    /// Somebody else made a change first.
     pub(super) fn conflict(message: &str) -> Self {
         Self { status: 409, code: None, message: message.to_owned() }
     }
@@ -50,7 +50,7 @@ impl Hub {
                 let next = "check the connection, or HF_ENDPOINT if it is set, and try again";
                 return Err(Fault { status: 0, code: None, message: format!("{tried}: {error}; {next}") });
             }
-            // curl itself, which no later attempt would mend.
+            // An error of curl itself, which another attempt would not fix.
             Err(error) => return Err(Fault { status: 400, code: None, message: format!("{tried}: {error}") }),
         };
         let status = response.status;
@@ -60,7 +60,7 @@ impl Hub {
         Err(Fault { status, code, message: format!("{tried}: the Hub answered {status}{said}; {next}") })
     }
 
-    /// The server's own words, shortened, without the token.
+    /// The server's message, shortened, without the token.
     fn said(&self, response: &Response) -> String {
         let body: Option<serde_json::Value> = response.json().ok();
         let body = body.as_ref().and_then(|body| body["error_description"].as_str().or_else(|| body["error"].as_str()));

@@ -1,4 +1,4 @@
-//! A file to be published, and one that is on the Hub: whether they are the same is told by their digests.
+//! A file to be published, and a file on the Hub. They are the same if their digests are equal.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::base::hex;
 /// A file to be published.
 #[derive(Clone, Debug)]
 pub(crate) struct File {
-    /// In the repository.
+    /// Its path in the repository.
     pub(crate) path: String,
     pub(super) content: Content,
     pub(super) size: u64,
@@ -22,7 +22,7 @@ pub(crate) struct File {
     pub(super) sha256: String,
     /// As git names it.
     blob: String,
-    /// Its beginning, by which the Hub chooses how it is stored.
+    /// Its first bytes, by which the Hub chooses how to store it.
     pub(super) sample: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ impl File {
         }
     }
 
-    /// What was read and checked before, and nothing that was written since.
+    /// Its bytes; an error if they changed since the file was read and checked.
     pub(super) fn bytes(&self) -> Result<Vec<u8>> {
         match &self.content {
             Content::Disk(path) => {
@@ -86,7 +86,7 @@ impl File {
         }
     }
 
-    /// The same for a file that is sent from the disk.
+    /// The same check for a file that is sent from the disk.
     pub(super) fn ensure_unchanged(&self) -> Result<()> {
         match &self.content {
             Content::Disk(path) => {
@@ -115,12 +115,12 @@ impl Entry {
         self.kind != "directory"
     }
 
-    /// Of a file in LFS.
+    /// Its SHA-256, which only files in LFS have.
     pub(super) fn sha256(&self) -> Option<&str> {
         self.lfs.as_ref().map(|lfs| lfs.oid.strip_prefix("sha256:").unwrap_or(&lfs.oid))
     }
 
-    /// Whether these bytes are the file's.
+    /// Whether the file has these bytes.
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         match self.sha256() {
             Some(sha256) => sha256 == hex(&Sha256::digest(bytes)),
@@ -128,7 +128,7 @@ impl Entry {
         }
     }
 
-    /// The same of a file on the disk, of which memory need not hold the whole.
+    /// The same for a file on the disk, which is not read into memory whole.
     pub(super) fn is_in(&self, path: &Path) -> io::Result<bool> {
         Ok(match self.sha256() {
             Some(sha256) => sha256 == hex(&hashed(path, Sha256::new())?.finalize()),
@@ -136,7 +136,7 @@ impl Entry {
         })
     }
 
-    /// Its bytes, as the list of files has them; a longer answer is another file.
+    /// Its size according to the list of files; a longer answer is another file.
     pub(super) fn size(&self) -> u64 {
         self.lfs.as_ref().and_then(|lfs| lfs.size).unwrap_or(self.size)
     }
@@ -147,7 +147,7 @@ impl Entry {
     }
 }
 
-/// What a path leads to, which must be in the project: what lies elsewhere, a token for example, is not to be published.
+/// The target of a path, which must be in the project: a link must not publish what lies elsewhere, such as a token.
 pub(super) fn is_inside(root: &Path, path: &Path) -> Result<PathBuf> {
     let real = |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
     let to = real(path)?;
@@ -165,7 +165,7 @@ fn blob(bytes: &[u8]) -> String {
     hex(&blob_of(bytes.len() as u64).chain_update(bytes).finalize())
 }
 
-/// The beginning of that: how git heads a content of so many bytes.
+/// The start of this hash: git's header for a content of this many bytes.
 fn blob_of(bytes: u64) -> Sha1 {
     Sha1::new().chain_update(format!("blob {bytes}\0"))
 }

@@ -1,5 +1,5 @@
-//! Loads what is to be published through `get_kernel` of the Hub's library, before anybody else can: in a confined Python
-//! without network and without the token, from an empty cache that holds what was read back.
+//! Loads what is to be published through `get_kernel` of the Hub's library before users can: in a confined Python without
+//! network or token, from a cache that holds only what was read back.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::against::Interpreter;
 use crate::base::text;
 use crate::subject::supervise::{self, Job};
 
-/// Prints what was loaded, behind a word that nothing else prints.
+/// Prints what was loaded, after a word that nothing else prints.
 const SCRIPT: &str = r#"
 import json, os, pathlib, sys
 import kernels, torch
@@ -27,12 +27,12 @@ print(word + json.dumps({"variant": pathlib.Path(module.__file__).parent.name, "
                          "library": kernels.__version__, "torch": torch.__version__}), flush=True)
 os._exit(0)  # what torch does at its end is not judged here
 "#;
-/// How long importing torch and the kernel may take.
+/// Time limit for importing torch and the kernel.
 const LIMIT: Duration = Duration::from_secs(600);
-/// Of the environment: what the library would look elsewhere for, and what the kernel's code is not to see.
+/// Variables that are removed: those that would lead the library elsewhere, and secrets that the kernel's code must not see.
 const LEFT_OUT: &str = "KERNELS_CACHE LOCAL_KERNELS HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_OIDC_ID_TOKEN \
                         ACTIONS_ID_TOKEN_REQUEST_TOKEN";
-/// Folders of the library and of torch, all of them the scratch folder.
+/// Variables that name folders of the library and of torch; all are set to the scratch folder.
 const FOLDERS: &str = "HF_HOME TMPDIR XDG_CACHE_HOME TRITON_CACHE_DIR CUDA_CACHE_PATH";
 
 /// The Python to load it with, and the variant that its library would choose.
@@ -56,8 +56,8 @@ pub(crate) struct Loaded {
 }
 
 impl Trial {
-    /// Looks for a Python with torch and the library, and for a variant that they would load here. The reason why there is none
-    /// is an error where the Python was named.
+    /// Looks for a Python with torch and the library, and for a variant that they would load here. If there is none, the reason
+    /// is an error only if the Python was named.
     pub(crate) fn prepare(local: &Local, named: Option<&PathBuf>) -> Result<Result<Self, String>> {
         match Self::find(local, named) {
             Ok(trial) => Ok(Ok(trial)),
@@ -95,7 +95,7 @@ impl Trial {
 
     /// Loads a commit from the cache in `scratch`, the one folder that the process may write to.
     pub(super) fn load(&self, local: &Local, commit: &str, scratch: &Path) -> Result<Loaded> {
-        // Elsewhere than the cache, since Python looks for modules beside its script.
+        // Not in the cache, because Python looks for modules beside its script.
         let script = scratch.join("script").join("load.py");
         std::fs::create_dir_all(scratch.join("script")).and_then(|()| std::fs::write(&script, SCRIPT))?;
         let word = format!("loaded-{}:", crate::base::disk::unique());
@@ -123,7 +123,7 @@ impl Trial {
     }
 }
 
-/// The environment for a library of the Hub: this process's, with the scratch folder for what it keeps, and without the token.
+/// The environment for a library of the Hub: this process's, without the token and with the scratch folder for its files.
 pub(super) fn environment(scratch: &Path) -> Result<Vec<(String, String)>> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     let mut env: Vec<(String, String)> = std::env::vars_os().filter_map(text).collect();

@@ -1,5 +1,5 @@
-//! What the Hub's library checks of the variant that it has chosen by name: by the metadata.json, its own version and the card's
-//! architecture. What fails there does not load, and no other variant is tried. As library 0.17.2 has it.
+//! The checks of the Hub's library on the variant that it has chosen by name: its metadata.json must fit the library's version
+//! and the card's architecture. If a check fails, the library tries no other variant. As in version 0.17.2 of the library.
 
 use std::fs;
 
@@ -11,12 +11,12 @@ use crate::gpu;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loader {
     pub(crate) library: Option<String>,
-    /// Compute capability without the point: 90.
+    /// The card's compute capability without the point: 90.
     pub(crate) card: Option<u32>,
 }
 
 impl Loader {
-    /// On this machine. A torch without CUDA looks at no card.
+    /// Those of this machine. A torch without CUDA uses no card.
     pub(crate) fn of(system: &System) -> Self {
         let entries = system.packages.iter().flat_map(fs::read_dir).flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -28,7 +28,7 @@ impl Loader {
         Self { library: versions.next(), card: system.has_cuda().then(card).flatten() }
     }
 
-    /// Why the library would not load what this describes.
+    /// Why the library would not load the variant with this metadata.
     pub(crate) fn refuses(&self, metadata: &Metadata) -> Option<String> {
         if let (Some(least), Some(library)) = (&metadata.kernels_minver, &self.library)
             && let (Some(wanted), Some(here)) = (release(least), release(library))
@@ -41,14 +41,14 @@ impl Loader {
         let archs = metadata.backend.archs.as_deref().filter(|archs| !archs.is_empty())?;
         let card = self.card.filter(|_| metadata.backend.r#type == "cuda")?;
         let known: Vec<bool> = archs.iter().filter_map(|arch| supports(arch, card)).collect();
-        // Where none can be read, a later builder wrote them, and nothing is known.
+        // If none can be read, a later builder wrote them, and nothing is known.
         let refused = !known.is_empty() && !known.contains(&true);
         refused
             .then(|| format!("it is built for {}, and the card here is {}.{}", archs.join(", "), card / 10, card % 10))
     }
 }
 
-/// The numbers of a version, without what marks it as not yet released.
+/// The numbers of a version, without a suffix such as `rc1`.
 fn release(version: &str) -> Option<[u64; 3]> {
     let mut numbers = [0; 3];
     for (number, part) in numbers.iter_mut().zip(version.split('.')) {
@@ -61,8 +61,8 @@ fn release(version: &str) -> Option<[u64; 3]> {
     version.starts_with(|c: char| c.is_ascii_digit()).then_some(numbers)
 }
 
-/// Whether code for an architecture runs on a card: `9.0` on all of its generation from there, `9.0+PTX` on everything later,
-/// `9.0a` there alone, `10.0f` as the first. None: it is not written so.
+/// Whether code for an architecture runs on a card: `9.0` on later cards of the same generation, `9.0+PTX` on all later cards,
+/// `9.0a` only on 9.0, `10.0f` like `10.0`. `None` if the architecture is written in another way.
 fn supports(arch: &str, card: u32) -> Option<bool> {
     let (arch, ptx) = arch.strip_suffix("+PTX").map_or((arch, false), |arch| (arch, true));
     let (number, exact) = arch.strip_suffix('a').map_or((arch, false), |number| (number, true));
@@ -81,7 +81,7 @@ fn supports(arch: &str, card: u32) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// As `kernels.archs` of the library answers. Versions are compared with the library itself in tests/cuda/loaded.rs.
+    /// The same answers as `kernels.archs` of the library. tests/cuda/loaded.rs compares versions with the library itself.
     #[test]
     fn cards_are_refused_as_the_library_does() {
         for (arch, card, wanted) in [

@@ -30,7 +30,7 @@ pub(crate) struct Local {
     pub(crate) branch: String,
     pub(crate) variants: Vec<Variant>,
     pub(crate) benchmarks: Vec<File>,
-    /// Benchmarks of the project that are not published, since upstream's command would stop at them.
+    /// Benchmarks of the project that are not published, because upstream's command would stop at them.
     pub(crate) left_out: Vec<String>,
     pub(crate) page: File,
     pub(crate) proof: Proof,
@@ -111,7 +111,8 @@ impl Local {
     }
 }
 
-/// Whether variants may go to a branch of this name: not to the page's, and to none that the Hub would take for another.
+/// Whether variants may go to a branch of this name: not to the page's branch, nor to a name that the Hub would take for
+/// something else.
 fn is_of_a_version(branch: &str) -> bool {
     let is_part = |part: &str| {
         let plain = part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && !part.contains("..");
@@ -149,7 +150,7 @@ pub(crate) fn repo(project: &TorchProject, named: Option<&Repo>) -> Result<Repo>
     id.parse().map_err(|why| anyhow::anyhow!("build.toml: {why}"))
 }
 
-/// The variants of `build/`, each whole by its own digests, all of one name and version.
+/// The variants of `build/`, each complete according to its own digests, all of one name and version.
 fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
     let folder = project.root.join("build");
     let mut names: Vec<String> = fs::read_dir(&folder)
@@ -168,7 +169,7 @@ fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
     names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
 }
 
-/// Refuses variants of changes that no commit holds, unless they are allowed.
+/// Refuses variants of uncommitted changes, unless they are allowed.
 fn are_clean(variants: &[Variant], allow_dirty: bool) -> Result<()> {
     if let Some(Variant { name, .. }) = variants.iter().find(|one| one.metadata.is_dirty() && !allow_dirty) {
         bail!(
@@ -179,7 +180,7 @@ fn are_clean(variants: &[Variant], allow_dirty: bool) -> Result<()> {
     Ok(())
 }
 
-/// The sources' commit in git; none outside of a repository. Edits since then are an error, unless they are allowed.
+/// The commit of the sources in git; `None` outside a repository. Later edits are an error, unless they are allowed.
 fn source(root: &Path, allow_dirty: bool) -> Result<Option<String>> {
     match commit_and(root, &["status", "--porcelain", "--", ".", ":(exclude)build"]) {
         None => Ok(None),

@@ -13,7 +13,7 @@ use super::variants::Kernel;
 use super::{Hub, Pinned};
 
 pub(crate) const LOCK: &str = "kernels.lock";
-/// More are not resolved: a server could name others without end.
+/// No more are resolved, because a server could name others without end.
 const MOST: usize = 1000;
 const PROJECT: &str = "pyproject.toml";
 
@@ -50,12 +50,12 @@ struct Kernels {
 }
 
 impl Locked {
-    /// The kernel that a row names, at its commit, by the version's name.
+    /// The kernel that a row names, at its commit.
     pub(crate) fn kernel(&self, hub: &Hub) -> Result<Kernel> {
         let pinned = pinned(&self.dependency)?;
         let commit = self.lock.commit.clone();
         ensure!(is_commit(&commit), "{LOCK} names {commit:?} as the commit of {}, which is none", pinned.repo);
-        // Under the commit's own name: what a project's file says of a version is not to be what others find in the cache.
+        // Named by its commit: a project's file must not decide what other projects find in the cache for a version.
         Kernel::at(hub, &pinned.repo, Revision { name: commit.clone(), commit })
     }
 

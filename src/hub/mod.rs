@@ -1,4 +1,4 @@
-//! The Kernel Hub: what is published there is planned against what is there, sent in one commit a branch, and read back.
+//! The Kernel Hub. A publish is planned against what is there, sent in one commit per branch, and read back.
 //!
 //! Everything goes through [`Hub`], which is one endpoint with one token.
 
@@ -35,7 +35,7 @@ use crate::base::http::{Http, Method, Request, is_private, origin};
 use crate::base::repo::{Pinned, Repo};
 use token::Token;
 
-/// Of the real Hub; `HF_ENDPOINT` names another.
+/// The address of the real Hub; `HF_ENDPOINT` names another.
 const ENDPOINT: &str = "https://huggingface.co";
 
 /// One endpoint with one token.
@@ -46,7 +46,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// With the token that the environment names. What publishes names its repository, for which CI may vouch.
+    /// Opens it with the token that the environment names. To publish, name the repository, for which CI may provide a token.
     pub(crate) fn open(publishes: Option<&Repo>) -> Result<Self> {
         let endpoint = env::var("HF_ENDPOINT").ok().filter(|set| !set.trim().is_empty());
         let endpoint = endpoint.as_deref().unwrap_or(ENDPOINT).trim().trim_end_matches('/').to_owned();

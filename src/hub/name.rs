@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::toolchain::{Torch, Version};
 
-/// A variant's name, taken apart.
+/// The parts of a variant's name.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) text: String,
     framework: Framework,
     /// `cu130`, `rocm71`, `cpu`.
     backend: String,
-    /// CPU and system; none for Python alone.
+    /// CPU and system; `None` for a variant of Python only.
     platform: Option<(String, String)>,
 }
 
@@ -25,19 +25,19 @@ enum Abi {
 #[derive(Clone, Debug, PartialEq)]
 enum Framework {
     StableAbi(Version),
-    /// With the mark of a C++ ABI, where it has one.
+    /// With its C++ ABI, if the name has one.
     Torch(Version, Option<Abi>),
     TvmFfi,
     Python,
 }
 
-/// What a variant must suit.
+/// The system that a variant must fit.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     torch: Option<(Version, Option<Version>)>,
     /// Whether its Python is free-threaded, and older than the stable ABI for that.
     free_threaded: bool,
-    /// Where torch lies, with other packages.
+    /// The folder that holds torch and other packages.
     pub(super) packages: Option<PathBuf>,
 }
 
@@ -119,7 +119,7 @@ impl Name {
         self.platform.as_ref().is_none_or(|(cpu, os)| cpu == ARCH && os == std::env::consts::OS)
     }
 
-    /// Why the library would not load it here, in its own order.
+    /// Why the library would not load it here; its checks, in its own order.
     pub(crate) fn unsuitable(&self, system: &System) -> Option<String> {
         if let Some((cpu, os)) = &self.platform
             && !self.is_of_this_platform()

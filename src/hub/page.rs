@@ -19,15 +19,15 @@ use crate::project::TorchProject;
 use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
-/// The project's own page, a template.
+/// The template of the page, which the project may have.
 const CARD: &str = "CARD.md";
-/// Its most bytes.
+/// Its largest size in bytes.
 const LARGEST: u64 = 1 << 20;
-/// Used where the project has none.
+/// The template if the project has none.
 const PLAIN: &str = "---\nlibrary_name: kernels\nlicense: {{ license }}\ntags:\n- kernels\n---\n\n# {{ name }}\n\n\
     ```python\nfrom kernels import get_kernel\n\nmodule = get_kernel(\"{{ repo_id }}\", version={{ version }})\n```\n\
     {% if functions %}\n\n## Functions\n\n{% for function in functions %}\n- `{{ function }}`\n{% endfor %}\n{% endif %}\n";
-/// At the page's end: the digest of what stands before it, which tells whether somebody else edited it on the Hub.
+/// The page ends with the digest of the text before this mark, which shows whether somebody edited the page on the Hub.
 const MARK: &str = "<!-- written by kernels publish, sha256 ";
 
 pub(super) struct Facts<'a> {
@@ -60,7 +60,7 @@ pub(super) fn text(facts: &Facts) -> Result<String> {
 fn values(facts: &Facts) -> Map<String, Value> {
     let build = &facts.project.build;
     let names = |module| facts.variants.first().and_then(|variant| variant.names(module));
-    // A module in `__all__` is no function.
+    // A module in `__all__` is not a function.
     let functions = names("__init__").map(|mut all| {
         all.retain(|name| name != "layers");
         all
@@ -151,7 +151,7 @@ fn marked(text: &str) -> String {
     format!("{text}\n{MARK}{} -->\n", hex(&Sha256::digest(format!("{text}\n"))))
 }
 
-/// Whether a page is as it was written here, without a later edit.
+/// Whether a page was written by this program and not edited since.
 pub(super) fn is_ours(page: &[u8]) -> bool {
     let Ok(page) = str::from_utf8(page) else { return false };
     page.rfind(MARK).is_some_and(|at| marked(page[..at].strip_suffix('\n').unwrap_or_default()) == page)

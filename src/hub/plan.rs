@@ -1,4 +1,4 @@
-//! What a branch would gain and lose, and what of that somebody else put there.
+//! What a branch would gain and lose, and which of the lost files somebody else put there.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::install::refusal::Refused;
 /// The branch of the kernel's page, from which branches of versions begin.
 pub(super) const MAIN: &str = "main";
 
-/// What a branch is to have.
+/// The wanted contents of a branch.
 pub(crate) struct Target<'a> {
     pub(super) branch: &'a str,
     pub(super) files: Vec<&'a File>,
-    /// Folders in which nothing else is to be.
+    /// Folders that must hold nothing else.
     pub(super) folders: Vec<String>,
-    /// The same, where the branch is new and begins with what `main` has.
+    /// The same for a new branch, which begins with the files of `main`.
     pub(super) folders_if_new: Vec<String>,
 }
 
@@ -30,24 +30,24 @@ pub(crate) struct Target<'a> {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Change {
     pub(crate) branch: String,
-    /// The commit that it is made from: the branch's, or where the branch is new that of `main`.
+    /// The commit that it is made from: the branch's, or for a new branch that of `main`.
     pub(crate) base: Option<String>,
     pub(crate) new: bool,
     pub(crate) adds: Vec<String>,
     pub(crate) replaces: Vec<String>,
     pub(crate) deletes: Vec<String>,
     pub(crate) unchanged: usize,
-    /// Signatures that are there, and stay with the metadata.json that they sign.
+    /// Signatures on the branch that stay, because the metadata.json that they sign stays.
     pub(crate) signatures: Vec<String>,
-    /// Those of the replaced and deleted files that somebody else put there or edited, with the reason.
+    /// The replaced and deleted files that somebody else put there or edited, with the reason.
     pub(crate) foreign: Vec<String>,
-    /// What is there.
+    /// The files on the branch.
     #[serde(skip)]
     pub(super) there: BTreeMap<String, Entry>,
 }
 
 impl Change {
-    /// Compares a branch, if the repository is there, with what it is to have.
+    /// Compares a branch, if the repository exists, with its wanted contents.
     pub(super) fn of(hub: &Hub, repo: &Repo, target: &Target, refs: &Refs) -> Result<Self> {
         let own = refs.branches.get(target.branch);
         let base = own.or_else(|| refs.branches.get(MAIN)).cloned();
@@ -97,8 +97,8 @@ impl Change {
         self.adds.is_empty() && self.replaces.is_empty() && self.deletes.is_empty()
     }
 
-    /// What would be lost and was not published by anybody as a part of a variant: files that the variant's own digests
-    /// do not know, or know otherwise; a page that was edited.
+    /// What would be lost although it was not published as a part of a variant: files that the variant's own digests do not
+    /// list or that do not match them, and a page that was edited.
     fn foreign(
         &self,
         hub: &Hub,

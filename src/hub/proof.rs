@@ -14,9 +14,9 @@ use crate::variant;
 /// What is known about the kernels.
 #[derive(Debug)]
 pub(crate) struct Proof {
-    /// Of the project's operations, by operation and card.
+    /// The records of the project's operations, by operation and card.
     pub(crate) records: Vec<Evidence>,
-    /// What no record covers, and why; empty where everything is covered.
+    /// What no record covers, and why; empty if everything is covered.
     pub(crate) gaps: Vec<String>,
 }
 

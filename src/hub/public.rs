@@ -7,10 +7,10 @@ use serde::Serialize;
 /// How the API would change.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Api {
-    /// Of what is to be published; none where `__all__` is not a list of names.
+    /// The names of what is to be published; `None` if `__all__` is not a list of names.
     pub(crate) names: Option<Vec<String>>,
     pub(crate) gained: Vec<String>,
-    /// What users have today and would miss.
+    /// Names that users have today and would lose.
     pub(crate) lost: Vec<String>,
 }
 
@@ -27,11 +27,11 @@ impl Api {
     }
 }
 
-/// The names of `__all__ = [...]`, in its order; none if it has anything but names.
+/// The names of `__all__ = [...]`, in its order; `None` if it has anything but names.
 pub(super) fn names(python: &str) -> Option<Vec<String>> {
     let at = python.match_indices("__all__").map(|(at, _)| at).find(|at| *at == 0 || python[..*at].ends_with('\n'))?;
     let (before, list) = python[at + "__all__".len()..].split_once('=')?;
-    // `+=` adds to what is not seen here; `: list[str] =` declares.
+    // `+=` adds to a list that is not visible here; `: list[str] =` declares one.
     if !(before.trim().is_empty() || before.trim().starts_with(':')) {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Publishing: the branch of the version, then the page on `main`, then the tag. Each step looks at what is there and does
-//! what is missing, so that a run after an interrupted one completes it.
+//! Publishes the branch of the version, then the page on `main`, then the tag. Each step compares with what is there and does
+//! only what is missing, so that the next run completes an interrupted one.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) creates_repository: bool,
     pub(crate) branches: Vec<Change>,
     pub(crate) public_api: Api,
-    /// The tag, if it is not there yet.
+    /// The tag, if it does not exist yet.
     pub(crate) tag: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Published {
     }
 }
 
-/// The plan, without any change. It refuses what would lose somebody else's files.
+/// Makes the plan and changes nothing. It is an error if somebody else's files would be lost.
 pub(crate) fn plan(hub: &Hub, local: &Local, how: How) -> Result<Plan> {
     Ok(look(hub, local, how)?.0)
 }
@@ -86,7 +86,7 @@ fn look(hub: &Hub, local: &Local, how: How) -> Result<(Plan, Refs)> {
     Ok((Plan { creates_repository: !exists, branches, public_api, tag }, refs))
 }
 
-/// Carries it out.
+/// Publishes.
 pub(crate) fn publish(hub: &Hub, local: &Local, how: How, tell: &(dyn Fn(&str) + Sync)) -> Result<Published> {
     ensure!(
         hub.has_token(),
@@ -102,7 +102,7 @@ pub(crate) fn publish(hub: &Hub, local: &Local, how: How, tell: &(dyn Fn(&str) +
     let mut pull_requests = Vec::new();
     let mut first: Option<Settled> = None;
     for (target, planned) in targets(local).iter().zip(&plan.branches) {
-        // What was seen holds until something changes: the Hub takes a commit on the same parent alone.
+        // The plan can be used as it is: the Hub refuses the commit if the branch has changed since.
         let seen = (!plan.creates_repository).then(|| (planned.clone(), refs.clone()));
         let settled = publisher.settle(target, seen)?;
         pull_requests.extend(settled.pull_request.clone().map(|url| (target.branch.to_owned(), url)));
@@ -135,7 +135,7 @@ fn targets(local: &Local) -> [Target<'_>; 2] {
     [version, page]
 }
 
-/// How `__all__` of the first variant would change: against the same one there, else against any.
+/// How `__all__` of the first variant would change, compared with the same variant on the branch, else with any.
 fn public_api(hub: &Hub, local: &Local, change: &Change) -> Result<Api> {
     let ours = local.variants.first().and_then(|variant| variant.names("__init__"));
     let Some(base) = change.base.as_deref().filter(|_| !change.new) else {

@@ -33,7 +33,7 @@ struct Ref {
     commit: String,
 }
 
-/// A commit, and how it is called.
+/// A commit and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Revision {
     /// `v1`, `main`, a commit.
@@ -41,26 +41,26 @@ pub(crate) struct Revision {
     pub(crate) commit: String,
 }
 
-/// More pages of a list are not asked for, and more files are not held.
+/// Limits of a list of files: its pages and its files.
 const PAGES: usize = 1000;
 const FILES: usize = 100_000;
-/// A larger file is not downloaded, whatever a server says of it.
+/// A larger file is not downloaded, whatever size a server reports.
 const LARGEST: u64 = 4 << 30;
 
 impl Refs {
-    /// The branches of versions, in rising order.
+    /// The branches of versions, in ascending order.
     pub(crate) fn versions(&self) -> BTreeMap<u64, &str> {
         self.branches.iter().filter_map(|(name, commit)| Some((version_of(name)?, commit.as_str()))).collect()
     }
 }
 
-/// A commit's full name. It becomes the name of a folder, so a server or a file may give no other.
+/// Whether this is a commit's full name. It becomes the name of a folder, so nothing else is accepted from a server or a file.
 pub(super) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 impl Hub {
-    /// Whether the repository is there, for this token.
+    /// Whether the repository exists, as far as this token may see.
     pub(crate) fn exists(&self, repo: &Repo) -> Result<bool> {
         let answer = self.http().send(&self.request(Method::Get, self.api(repo, "")));
         match self.expect(&format!("reading {repo}"), answer) {
@@ -81,7 +81,8 @@ impl Hub {
         Ok(Refs { branches: map(answer.branches), tags: map(answer.tags) })
     }
 
-    /// What a user's `@` stands for: a version, a branch, a tag or a commit; without it the newest version, else `main`.
+    /// The commit that a user's `@` names by a version, a branch, a tag or a commit; without it, the newest version, else
+    /// `main`.
     pub(crate) fn resolve(&self, pinned: &Pinned) -> Result<Revision> {
         let repo = &pinned.repo;
         if let Some(commit) = pinned.revision.as_deref().filter(|text| is_commit(text)) {
@@ -135,7 +136,7 @@ impl Hub {
         format!("{}/kernels/{repo}/resolve/{}/{}", self.endpoint(), encoded(revision), path.join("/"))
     }
 
-    /// A file's bytes, which are those that the list of files names.
+    /// A file's bytes, which must match the list of files.
     pub(crate) fn bytes(&self, repo: &Repo, revision: &str, entry: &Entry) -> Result<Vec<u8>> {
         let path = &entry.path;
         let request = self.request(Method::Get, self.resolve_url(repo, revision, path)).most(entry.size().min(LARGEST));

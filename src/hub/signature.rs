@@ -1,5 +1,5 @@
-//! Signatures of a variant's metadata.json. The program `cosign` makes and checks those beside it, which the Hub's library reads;
-//! `ssh-keygen` those in `signatures/`, since that library takes no file into a variant that its digests do not list.
+//! Signatures of a variant's metadata.json. `cosign` makes and checks those beside it, which the Hub's library reads;
+//! `ssh-keygen` those in `signatures/`, because the library allows no file in a variant that its digests do not list.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -18,14 +18,14 @@ const COMMUNITY: &str = "^https://github\\.com/huggingface/kernels-community/\\.
 const ISSUER: &str = "https://token.actions.githubusercontent.com";
 /// Where signatures by SSH keys lie on a version's branch.
 pub(crate) const FOLDER: &str = "signatures";
-/// What these are for: one of another thing is none of a variant.
+/// The namespace of these signatures, so that a signature made for another purpose is not valid for a variant.
 const PURPOSE: &str = "kernels-variant";
 
-/// With what to sign.
+/// What to sign with.
 #[derive(Clone, Debug)]
 pub(crate) enum Signer {
-    /// cosign: with a key, which is a file that it encrypted or an address such as `awskms://…`; else with an identity that
-    /// GitHub or a browser vouches for.
+    /// cosign with a key, which is a file that it encrypted or an address such as `awskms://…`, or without one, with an
+    /// identity that GitHub or a login in a browser proves.
     Cosign(Option<String>),
     Ssh(PathBuf),
 }
@@ -33,7 +33,7 @@ pub(crate) enum Signer {
 /// Who must have signed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
-    /// Nobody; of what is signed, it is said by whom.
+    /// Nobody; if it is signed, the signer is shown.
     Anybody,
     /// An identity that matches this regular expression.
     Identity(&'a str),
@@ -41,7 +41,7 @@ pub(crate) enum Wanted<'a> {
     Key(&'a Path),
 }
 
-/// What is known of a signature.
+/// The result of checking a signature.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "signature", rename_all = "kebab-case")]
 pub(crate) enum Signature {
@@ -51,20 +51,20 @@ pub(crate) enum Signature {
     Unchecked { why: String },
 }
 
-/// The metadata.json that a file of a repository signs, by their paths.
+/// The path of the metadata.json that the file at this path of a repository signs.
 pub(super) fn signed(path: &str) -> Option<String> {
     let beside = || path.strip_suffix(SIGNATURE).filter(|folder| folder.ends_with('/'));
     by_ssh(path).or_else(|| Some(format!("{}{METADATA}", beside()?)))
 }
 
-/// The same of signatures by SSH keys alone.
+/// The same for signatures by SSH keys only.
 pub(super) fn by_ssh(path: &str) -> Option<String> {
     let variant = path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".sig")?;
     Some(format!("build/{variant}/{METADATA}"))
 }
 
 impl Signer {
-    /// What stands behind `--sign=`; nothing: an identity.
+    /// The signer for the value of `--sign=`; an empty value means an identity.
     pub(crate) fn parse(key: &str) -> Result<Self> {
         if key.is_empty() || key.contains("://") {
             return Ok(Self::Cosign(Some(key.to_owned()).filter(|key| !key.is_empty())));
@@ -95,7 +95,7 @@ impl Signer {
         if let Some(key) = key {
             command.args(["--key", key]);
         }
-        // It may ask for a password, or for a look into the browser.
+        // It may ask for a password, or for a login in the browser.
         let output = match command.stdin(Stdio::inherit()).stderr(Stdio::inherit()).output() {
             Err(error) if error.kind() == ErrorKind::NotFound => bail!(
                 "cosign, which signs, is not installed (https://docs.sigstore.dev/cosign/system_config/installation); \
@@ -115,7 +115,7 @@ impl Signer {
     }
 }
 
-/// Checks the signatures of a variant's metadata.json: of cosign beside it, and of an SSH key in another file.
+/// Checks the signatures of a variant's metadata.json: cosign's beside it, and an SSH key's in another file.
 pub(crate) fn check(variant: &Path, by_ssh: Option<&Path>, wanted: Wanted) -> Result<Signature> {
     let (metadata, bundle) = (variant.join(METADATA), variant.join(SIGNATURE));
     let by_cosign = bundle.is_file();
@@ -163,13 +163,13 @@ fn identity(signer: &str) -> [&str; 4] {
     ["--certificate-oidc-issuer", ISSUER, "--certificate-identity-regexp", signer]
 }
 
-/// Whether a file has a public key as cosign writes it; SSH's allowed signers are lines.
+/// Whether a file has a public key as cosign writes it. SSH's allowed signers are one per line, without such a header.
 fn is_of_cosign(key: &Path) -> Result<bool> {
     let bytes = fs::read(key).with_context(|| format!("cannot read {}", key.display()))?;
     Ok(bytes.trim_ascii_start().starts_with(b"-----BEGIN "))
 }
 
-/// Whether a key made this signature, and no certificate says whose.
+/// Whether this signature was made with a key, without a certificate that names the signer.
 fn has_key(bundle: &Path) -> bool {
     let read = || serde_json::from_slice::<serde_json::Value>(&fs::read(bundle).ok()?).ok();
     read().is_some_and(|bundle| bundle["verificationMaterial"]["publicKey"].is_object())

@@ -1,5 +1,5 @@
-//! CARD.md as kernel-builder's template: `{{ name }}`, `{% if %}`, `{% else %}`, `{% for %}` and `{# comments #}`, which is
-//! what cards use of Jinja. What is not known is an error with its line.
+//! CARD.md as kernel-builder's template: `{{ name }}`, `{% if %}`, `{% else %}`, `{% for %}` and `{# comments #}`, the part of
+//! Jinja that cards use. Anything else is an error with its line.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ struct Reader<'a> {
     depth: usize,
 }
 
-/// More tags inside of each other are refused, and more steps: a card of a few bytes could ask for any number of them.
+/// Limits of nested tags and of steps, because a card of a few bytes could ask for any number of them.
 const DEEPEST: usize = 32;
 const MOST: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// The inside of a tag, which the reader stands before.
+    /// The contents of the tag at the reader's position.
     fn tag(&mut self, close: &str) -> Result<&'a str> {
         let end =
             self.rest.find(close).with_context(|| format!("line {}: a tag is not closed with {close}", self.line))?;
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         Ok(inside[2..end].trim_matches('-').trim())
     }
 
-    /// Everything up to an `else` or `end` of another's, which is returned.
+    /// The nodes up to an `else` or `end` that belongs to an outer tag, and that tag.
     fn nodes(&mut self) -> Result<(Vec<Node>, Option<&'a str>)> {
         self.depth += 1;
         ensure!(self.depth <= DEEPEST, "line {}: more than {DEEPEST} tags inside of each other", self.line);
@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
                 nodes.push(Node::Name(self.tag("}}")?.to_owned(), line));
                 continue;
             }
-            // A statement alone on its line leaves no line.
+            // A statement alone on its line leaves no empty line.
             let kept = text.trim_end_matches([' ', '\t']);
             let end = self.whole.len() - self.rest.len() - (text.len() - kept.len());
             let begins = end == 0 || self.whole[..end].ends_with('\n');
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is written of a card.
+/// The card as far as it is written.
 struct Page {
     text: String,
     steps: usize,

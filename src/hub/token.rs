@@ -24,7 +24,7 @@ impl Token {
         Ok((!text.is_empty()).then(|| Self(text.to_owned())))
     }
 
-    /// What goes into a header, and nowhere else.
+    /// The secret, which must go only into a header.
     pub(super) fn secret(&self) -> &str {
         &self.0
     }
@@ -61,7 +61,7 @@ pub(super) fn resource() -> Option<String> {
 }
 
 impl Hub {
-    /// A token of an hour's life for one repository, in exchange for the identity that CI vouches for.
+    /// A token for one repository, valid for an hour, in exchange for the identity that CI provides.
     pub(super) fn exchange(&self, resource: &str, repo: Option<&Repo>) -> Result<Option<Token>> {
         if let Some(repo) = repo {
             ensure!(

@@ -13,12 +13,12 @@ use super::{Hub, Pinned, Repo, signature};
 use crate::base::text;
 use crate::compile::parallel;
 
-/// A variant on the Hub, and the files of it.
+/// A variant on the Hub, and its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pub(crate) name: Name,
     entries: Vec<Entry>,
-    /// By an SSH key.
+    /// The signature by an SSH key.
     signature: Option<Entry>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// What a user's `owner/name@revision` stands for; never without a variant.
+    /// The kernel that a user's `owner/name@revision` names; one without variants is an error.
     pub(crate) fn find(hub: &Hub, pinned: &Pinned) -> Result<Self> {
         Self::at(hub, &pinned.repo, hub.resolve(pinned)?)
     }

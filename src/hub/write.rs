@@ -1,4 +1,4 @@
-//! What changes the Hub: a repository, a branch, a tag, a commit with its large files.
+//! Requests that change the Hub: a repository, a branch, a tag, a commit with its large files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::base::{base64, plural};
 /// One commit, and where it goes.
 pub(super) struct Commit<'a> {
     pub(super) branch: &'a str,
-    /// The branch's commit from which the change was made; the Hub refuses the change if it is another by then.
+    /// The branch's commit from which the change was made. The Hub refuses the change if the branch has another by then.
     pub(super) parent: &'a str,
     pub(super) summary: String,
     pub(super) description: String,
@@ -25,18 +25,18 @@ pub(super) struct Commit<'a> {
     pub(super) deletes: Vec<&'a str>,
     /// Propose the change instead of making it.
     pub(super) pull_request: bool,
-    /// The Python that sends large files by Xet, if the Hub wants that.
+    /// The Python that sends large files by Xet, if the Hub asks for that.
     pub(super) python: &'a Path,
 }
 
 impl Commit<'_> {
-    /// What tells the Hub that the change is proposed by somebody who perhaps must not write there.
+    /// Tells the Hub that the change is a pull request, for which one needs no right to write.
     pub(super) fn query(&self) -> &'static str {
         if self.pull_request { "?create_pr=1" } else { "" }
     }
 }
 
-/// What became of it.
+/// The Hub's answer to a commit.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Committed {
@@ -61,7 +61,7 @@ struct Mode {
 
 #[derive(Deserialize)]
 struct Batch {
-    /// How the objects are to be sent; none: as it was offered.
+    /// How to send the objects; `None` means as offered.
     transfer: Option<String>,
     #[serde(default)]
     objects: Vec<Object>,
@@ -82,11 +82,11 @@ struct Action {
     header: BTreeMap<String, Value>,
 }
 
-/// Files of one question about how they are to be sent.
+/// The most files in one request that asks how to send them.
 const QUESTIONS: usize = 256;
-/// The only transfer that is offered: each file by one request.
+/// The LFS transfer with one request per file.
 const BASIC: &str = "basic";
-/// What a Hub may want instead.
+/// The transfer that a Hub may ask for instead.
 const XET: &str = "xet";
 const LFS: &str = "application/vnd.git-lfs+json";
 
@@ -97,7 +97,7 @@ impl Hub {
         self.expect(tried, self.http().send(&request.body(Body::Bytes(body.as_bytes()))))
     }
 
-    /// Creates the repository; one that is there by now is no failure.
+    /// Creates the repository; it is no error if it exists by now.
     pub(super) fn create(&self, repo: &Repo, private: bool) -> Result<()> {
         let mut body = json!({"name": repo.name, "organization": repo.owner, "type": "kernel"});
         if private {
@@ -109,7 +109,7 @@ impl Hub {
         }
     }
 
-    /// Makes a branch that begins at a commit. `false`: there is one of this name.
+    /// Makes a branch that begins at a commit; `false` if there is one of this name already.
     pub(super) fn create_branch(&self, repo: &Repo, branch: &str, start: Option<&str>) -> Result<bool> {
         let body = start.map_or_else(|| json!({}), |start| json!({"startingPoint": start}));
         let url = self.api(repo, &format!("branch/{}", encoded(branch)));
@@ -119,7 +119,7 @@ impl Hub {
         }
     }
 
-    /// Removes a branch, or nothing.
+    /// Removes a branch, if it exists.
     pub(super) fn delete_branch(&self, repo: &Repo, branch: &str) -> Result<()> {
         let url = self.api(repo, &format!("branch/{}", encoded(branch)));
         let answer = self.http().send(&self.request(Method::Delete, url));
@@ -129,7 +129,7 @@ impl Hub {
         }
     }
 
-    /// Names a commit. The same name for the same commit is no failure.
+    /// Tags a commit. It is no error if the commit has the tag already.
     pub(super) fn tag(&self, repo: &Repo, commit: &str, tag: &str, message: &str) -> Result<()> {
         let url = self.api(repo, &format!("tag/{}", encoded(commit)));
         match self.post(url, &json!({"tag": tag, "message": message}), &format!("tagging {repo} with {tag}")) {
@@ -172,7 +172,7 @@ impl Hub {
         Ok(done)
     }
 
-    /// Those of the files that the Hub wants through LFS.
+    /// The files that the Hub wants through LFS.
     fn large<'a>(&self, repo: &Repo, commit: &Commit<'a>) -> Result<Vec<&'a File>> {
         let mut large = Vec::new();
         let asked: Vec<&File> = commit.files.iter().copied().filter(|file| file.size > 0).collect();
@@ -218,7 +218,7 @@ impl Hub {
             tell(&format!("{} by Xet", plural(files.len(), "large file")));
             return self.send_by_xet(repo, commit, files);
         }
-        // A file in parts has their size and addresses among its headers, whatever the answer is called.
+        // For a file in parts, the headers have their size and addresses, whatever transfer the answer names.
         let parts = batch.objects.iter().flat_map(|object| object.actions.values());
         let in_parts = || parts.clone().any(|action| action.header.contains_key("chunk_size")).then_some("multipart");
         if let Some(transfer) = other.or_else(in_parts) {
@@ -234,7 +234,7 @@ impl Hub {
                 let said = error["message"].as_str().unwrap_or("without a reason");
                 bail!("the Hub refuses {}: {}", file.path, self.without_token(said));
             }
-            // What is there already has no actions.
+            // A file that is there already has no actions.
             if let Some(action) = object.actions.get("upload") {
                 tell(&format!("{} ({} bytes)", file.path, file.size));
                 self.put(action, file)?;
@@ -260,8 +260,8 @@ impl Hub {
         Ok(())
     }
 
-    /// A request to where the Hub sends us; its own headers authorize it there. A Hub elsewhere reaches no server of this machine
-    /// in that way.
+    /// A request to the address that the Hub gives; its headers authorize it there. A Hub on another machine must not use this
+    /// to reach servers of this machine.
     fn of_action<'a>(&self, method: Method, action: &Action) -> Result<Request<'a>> {
         let own = is_private(&action.href) && self.endpoint().starts_with("http://");
         ensure!(

@@ -1,6 +1,6 @@
-//! Large files by Xet, which a Hub may want instead of LFS: `hf_xet`, Hugging Face's own client, cuts and sends them in a Python of
-//! its own. It gets the store's address and a token of an hour that is good for this store alone, on its stdin, and never
-//! the user's.
+//! Large files by Xet, which a Hub may ask for instead of LFS. `hf_xet`, Hugging Face's own client, splits and sends them in a
+//! separate Python process. On its stdin it gets the store's address and a token for this store, valid for an hour. It never
+//! gets the user's token.
 
 use std::fs;
 use std::io::Write as _;
@@ -31,12 +31,12 @@ with XetSession().new_upload_commit(**ask["store"]) as commit:
     sent = [commit.start_upload_file(path) for path in ask["files"]]
 print(json.dumps([one.result().xet_info.sha256 for one in sent]))
 "#;
-/// The exit code where there is no such library, or an old one.
+/// The exit code if the library is missing or too old.
 const NO_LIBRARY: i32 = 69;
-/// How much of what the library says is shown.
+/// At most this many characters of the library's output are shown.
 const LONGEST: usize = 600;
 
-/// Where the Hub keeps such files, and the right to write there.
+/// The store of such files, and a token to write there.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Store {
@@ -50,7 +50,7 @@ impl Hub {
         let url = self.api(repo, &format!("xet-write-token/{}{}", encoded(commit.branch), commit.query()));
         let answer = self.http().send(&self.request(Method::Get, url));
         let store: Store = self.expect(&format!("asking where {repo} keeps large files"), answer)?.json()?;
-        // A Hub elsewhere reaches no server of this machine in that way.
+        // A Hub on another machine must not use this to reach servers of this machine.
         let own = is_private(&store.cas_url) && self.endpoint().starts_with("http://");
         ensure!(
             store.cas_url.starts_with("https://") || own,
@@ -60,7 +60,7 @@ impl Hub {
         let paths = (0..files.len()).map(|number| folder.path().join(number.to_string()));
         let paths: Vec<PathBuf> = paths.collect();
         for (file, path) in files.iter().zip(&paths) {
-            // What was checked, which nobody edits while it is sent.
+            // A copy of what was checked, which nobody edits while it is sent.
             fs::write(path, file.bytes()?).with_context(|| format!("cannot write {}", path.display()))?;
         }
         let seed = json!({"endpoint": store.cas_url, "token": store.access_token, "token_expiry_unix_secs": store.exp});
@@ -82,7 +82,7 @@ impl Hub {
         let shown = python.display();
         let next = "name a Python that has hf_xet, which the Hub's library brings along, with --python";
         let mut command = toolchain::python(python);
-        // Nothing of the user's environment or of a project decides which modules these are.
+        // Neither the user's environment nor a project decides which modules are imported.
         command.args(["-I", "-c", SCRIPT]).env_clear().envs(load::environment(scratch)?);
         let mut child = command
             .stdin(Stdio::piped())
@@ -91,7 +91,7 @@ impl Hub {
             .spawn()
             .with_context(|| format!("the Hub wants large files by Xet, and {shown} cannot be started; {next}"))?;
         if let Some(mut stdin) = child.stdin.take() {
-            // It has ended early if this fails, and says why.
+            // If this fails, the process ended early, and its output says why.
             let _ = stdin.write_all(ask.to_string().as_bytes());
         }
         let output = child.wait_with_output()?;

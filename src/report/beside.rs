@@ -22,7 +22,7 @@ pub fn names(report: &BenchReport) -> Vec<&str> {
     names
 }
 
-/// Microseconds, followed by `!` if wrong and by `~` if another function; a dash if there is no time.
+/// Microseconds, followed by `!` if the result is wrong and by `~` if it is another function's; a dash if there is no time.
 pub(crate) fn time(peer: Option<&Beside>) -> String {
     let Some((peer, time)) = peer.and_then(|peer| Some((peer, peer.time?))) else {
         return figure::NONE.to_owned();

@@ -42,7 +42,7 @@ pub enum Status {
 }
 
 impl Check {
-    /// One that passed.
+    /// A passed check.
     pub fn passed(group: &str, name: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(group, name, Status::Passed, detail)
     }
@@ -54,7 +54,7 @@ impl Check {
         Self::new(group, name, Status::Failed { message, text }, "")
     }
 
-    /// One that was not done.
+    /// A skipped check.
     pub fn skipped(group: &str, name: impl Into<String>, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::new(group, name, Status::Skipped { reason }, "")
@@ -71,7 +71,7 @@ impl Check {
     }
 }
 
-/// The checks of a project so far: each is told as it ends.
+/// The checks of a project so far. Each is reported as it ends.
 pub struct Checks<'a> {
     /// In the order in which they ended.
     pub done: Vec<Check>,
@@ -79,18 +79,18 @@ pub struct Checks<'a> {
 }
 
 impl<'a> Checks<'a> {
-    /// None yet.
+    /// No checks yet.
     pub fn new(tell: &'a mut dyn FnMut(&Check)) -> Self {
         Self { done: Vec::new(), tell }
     }
 
-    /// Adds one that ended.
+    /// Adds a check that ended.
     pub(crate) fn push(&mut self, check: Check) {
         (self.tell)(&check);
         self.done.push(check);
     }
 
-    /// Adds some that ended together.
+    /// Adds checks that ended together.
     pub(crate) fn extend(&mut self, checks: impl IntoIterator<Item = Check>) {
         checks.into_iter().for_each(|check| self.push(check));
     }

@@ -16,7 +16,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// As the flags say.
+    /// The mode that the flags choose.
     pub(crate) fn new(json: bool, quiet: bool) -> Self {
         Self { json, quiet }
     }
@@ -146,8 +146,8 @@ pub(crate) fn lost() -> Option<io::Error> {
     LOST.lock().ok()?.take()
 }
 
-/// Removes control characters except line ends, tabs and colours, and those that nobody sees or that reorder a line: text from elsewhere (a name in a
-/// repository, a version in a receipt) must not control the terminal.
+/// Escapes control characters except line ends, tabs and colours, and characters that are invisible or reorder a line: text
+/// from elsewhere (a name in a repository, a version in a receipt) must not control the terminal.
 fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
@@ -170,8 +170,8 @@ fn harmless(text: &str) -> String {
     safe
 }
 
-/// The length of the colour sequence that `text` starts with: `ESC [ digits and ; m`. What hides text is none: concealment, black,
-/// backgrounds.
+/// The length of the colour sequence that `text` starts with: `ESC [ digits and ; m`. Concealment, black and backgrounds do
+/// not count as colours, because they can hide text.
 fn colour_length(text: &str) -> usize {
     let Some(inside) = text.strip_prefix("\u{1b}[") else {
         return 0;

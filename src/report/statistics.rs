@@ -1,17 +1,17 @@
-//! Statistics of small samples: what a mean may be off by, and how likely a result is by chance.
+//! Statistics of small samples: how far off a mean may be, and how likely a result is by chance.
 
 use crate::base::SplitMix64;
 
-/// How many samples an interval is drawn from.
+/// The number of resamples behind an interval.
 const SAMPLES: usize = 10_000;
 
-/// The mean; none of nothing.
+/// The mean; `None` without values.
 #[allow(clippy::cast_precision_loss, reason = "counts of runs")]
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The standard deviation of a sample; none of fewer than two.
+/// The standard deviation of a sample; `None` for fewer than two values.
 #[allow(clippy::cast_precision_loss, reason = "counts of runs")]
 pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
@@ -19,8 +19,8 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// The 95 % interval of the mean by the percentile bootstrap: the same for the same seed. None of fewer than two, of which
-/// nothing can be said.
+/// The 95 % interval of the mean by the percentile bootstrap: the same for the same seed. `None` for fewer than two values,
+/// which allow no estimate.
 pub(crate) fn bootstrap(values: &[f64], seed: u64) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;
@@ -36,8 +36,8 @@ pub(crate) fn bootstrap(values: &[f64], seed: u64) -> Option<(f64, f64)> {
     Some((means[last * 25 / 1000], means[last - last * 25 / 1000]))
 }
 
-/// The exact two-sided sign test: how likely a split at least as uneven is, were both sides equally likely. Ties are left out
-/// by the caller. Five of five: 0.0625.
+/// The exact two-sided sign test: the probability of a split at least as uneven if both sides are equally likely. The caller
+/// leaves out ties. Five of five: 0.0625.
 pub(crate) fn sign_test(wins: u32, losses: u32) -> f64 {
     let (count, fewer) = (wins + losses, wins.min(losses));
     // The terms of the binomial distribution, each from the one before.

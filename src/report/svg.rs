@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::xml::escape;
 
-/// A picture of this size; `name` is what a reader who does not see it is told.
+/// A picture of this size; `name` is its text for screen readers.
 pub(crate) fn page(width: f64, height: f64, name: &str, style: &str, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \

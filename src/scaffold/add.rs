@@ -1,4 +1,4 @@
-//! What `kernels add` changes in a project: computed first, written when all of it fits.
+//! The changes that `kernels add` makes to a project. All are computed first, and written only if all of them fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ use crate::base::disk;
 use crate::install::refusal::{Refusal, Refused};
 use crate::project::{BUILD_TOML, KERNEL_TOML};
 
-/// No file of a project that is extended is larger.
+/// Larger files of a project are an error.
 const LARGEST: u64 = 16 << 20;
 
 /// A file that changes.
@@ -25,23 +25,24 @@ const LARGEST: u64 = 16 << 20;
 pub(crate) struct Change {
     /// Its path in the project.
     pub(crate) path: String,
-    /// What it holds; none: it is not there.
+    /// Its contents; `None` if it does not exist.
     pub(crate) was: Option<Vec<u8>>,
-    /// What it is to hold; none: it goes.
+    /// Its new contents; `None` to remove it.
     pub(crate) is: Option<Vec<u8>>,
 }
 
-/// A project, and what is to change in it.
+/// A project, and its changes.
 pub(crate) struct Addition {
     /// Its folder.
     pub(crate) root: PathBuf,
-    /// In the order in which they are made: new files, changed ones, files that go, kernel.toml.
+    /// In the order in which they are made: new files, changed files, removed files, kernel.toml.
     pub(crate) changes: Vec<Change>,
     refused: Vec<Refused>,
     _lock: Option<fs::File>,
 }
 
-/// Finds what operations of the catalogue (or of the project itself, whose torch side follows kernel.toml) and blank ones change.
+/// Finds the changes for operations of the catalogue, for operations of the project itself (whose torch side follows
+/// kernel.toml), and for blank ones.
 pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Result<Addition> {
     let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
     let lock = match place::lock(&root) {
@@ -63,7 +64,7 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
             .flatten()
             .is_some_and(|bytes| torch_side::is_made(name, &bytes))
     };
-    // In the file's order, in which they were added.
+    // In the order of the file, which is that in which they were added.
     let own = tables(&kernels, "operation").into_iter().map(name_of).filter(|name| is_own(name));
     let own: Vec<String> = own.map(str::to_owned).collect();
 
@@ -93,14 +94,14 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
     for name in followed {
         addition.follow(&project, &kernel_toml, name)?;
     }
-    // By kernel.toml a later run sees what is complete.
+    // kernel.toml comes last, because a later run takes what it lists as complete.
     let order = |change: &Change| (change.path == KERNEL_TOML, change.is.is_none(), change.was.is_some());
     addition.changes.sort_by_key(order);
     Ok(addition)
 }
 
 impl Addition {
-    /// A file; none where it is not there. Links are not followed.
+    /// A file; `None` if it does not exist. Links are not followed.
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let mut at = self.root.clone();
         for part in path.split('/') {
@@ -141,7 +142,7 @@ impl Addition {
         });
     }
 
-    /// Carries what two states of the scaffold differ in into the project.
+    /// Applies the difference between two states of the scaffold to the project.
     fn compare(&mut self, old: &BTreeMap<String, Vec<u8>>, new: &BTreeMap<String, Vec<u8>>) -> Result<()> {
         let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for path in paths.into_iter().filter(|path| old.get(*path) != new.get(*path)) {
@@ -163,7 +164,7 @@ impl Addition {
                             .to_owned();
                     self.refuse(path, "was edited", vec![advice]);
                 }
-                // What somebody deleted stays so.
+                // A file that somebody deleted stays deleted.
                 (_, _, None) | (None, None, _) => {}
                 (Some(_), Some(_), Some(there)) if std::str::from_utf8(there).is_err() => {
                     self.refuse(path, "is not UTF-8", vec!["write it in UTF-8, and run it again".to_owned()]);
@@ -188,7 +189,7 @@ impl Addition {
         Ok(())
     }
 
-    /// Renders the torch side of an operation anew, where nobody edited it.
+    /// Renders the torch side of an operation again, in files that nobody edited.
     fn follow(&mut self, project: &Name, kernel_toml: &str, name: &str) -> Result<()> {
         for (path, made) in torch_side::render(kernel_toml, name)? {
             let path = path.replace("package/", &format!("torch-ext/{}/", project.package()));
@@ -204,7 +205,7 @@ impl Addition {
         Ok(())
     }
 
-    /// Whether all of it fits.
+    /// An error unless all changes fit.
     pub(crate) fn check(&self) -> Result<()> {
         if !self.refused.is_empty() {
             return Err(Refusal(self.refused.clone()).into());
@@ -216,7 +217,7 @@ impl Addition {
         Ok(())
     }
 
-    /// Makes the changes, or none of them. A run that was killed is completed by the same command: kernel.toml comes last.
+    /// Makes all changes or none. The same command completes a killed run, because kernel.toml comes last.
     pub(crate) fn apply(&self) -> Result<()> {
         self.check()?;
         for (done, change) in self.changes.iter().enumerate() {
@@ -245,7 +246,7 @@ impl Addition {
                 disk::write_atomic(&at, bytes, mode)
             }),
             None => fs::remove_file(&at).map(|()| {
-                // An empty folder goes with its last file.
+                // Removes the folder if its last file was removed.
                 let _ = fs::remove_dir(folder);
             }),
         };

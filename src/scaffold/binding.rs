@@ -28,7 +28,7 @@ pub(super) fn declaration(of: &Described) -> String {
     format!("int {}({});\n", of.launcher, list(parameters))
 }
 
-/// What torch is told of the op.
+/// The schema with which the op is registered in torch.
 pub(super) fn schema(of: &Described) -> String {
     let tensor = |argument: &Argument| match argument {
         Argument::Rows(name) => Some(format!("Tensor {name}")),
@@ -101,7 +101,7 @@ pub(super) fn function(of: &Described) -> String {
     text
 }
 
-/// What the launcher gets for an argument.
+/// The expression that the launcher gets for an argument.
 fn passed(argument: &Argument, rows: &[&str]) -> String {
     let first = rows[0];
     match argument {
@@ -117,7 +117,7 @@ fn passed(argument: &Argument, rows: &[&str]) -> String {
     }
 }
 
-/// How more results than binding.h knows are handed to torch.
+/// The code that returns more results to torch than binding.h supports.
 fn give(result: &str, count: usize) -> String {
     let one = |at| format!("  stack[{at}] = torch::stable::detail::from(std::get<{at}>(results).release());\n");
     let all = (0..count).map(one).collect::<Vec<_>>().concat();

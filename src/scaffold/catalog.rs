@@ -1,4 +1,4 @@
-//! `scaffold/scaffold.toml`: the families of operations that a project can be made of, and sets of them.
+//! `scaffold/scaffold.toml`: the families of operations that a project can have, and sets of families.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use thiserror::Error;
 use super::embedded;
 use crate::base::text::nearest;
 
-/// All that there is to choose from.
+/// All families and sets.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
-    /// By name, which is also the order in which a project has them.
+    /// Sorted by name, which is also their order in a project.
     pub(crate) families: Vec<Family>,
-    /// What models need, by name.
+    /// The sets, by the name of their model.
     pub(crate) sets: Vec<Set>,
 }
 
@@ -27,18 +27,18 @@ pub(crate) struct Family {
     pub(crate) name: String,
     /// What it is, in a sentence.
     pub(crate) description: String,
-    /// The folders of `kernels/` that it is made of; without one, `scaffold/<name>/kernel` has its kernels.
+    /// The folders of `kernels/` with its kernels; without one, `scaffold/<name>/kernel` has them.
     #[serde(default)]
     pub(crate) projects: Vec<String>,
     /// Its operations by the names of their functions, each in a sentence.
     pub(crate) operations: BTreeMap<String, String>,
-    /// The operations that some of them need.
+    /// The operations that an operation needs.
     #[serde(default)]
     pub(super) needs: BTreeMap<String, Vec<String>>,
-    /// What `--op` takes for all of it.
+    /// Names that `--op` takes for the whole family.
     #[serde(default)]
     pub(crate) also: Vec<String>,
-    /// What its Python module offers.
+    /// The names that its Python module exports.
     pub(crate) exports: Vec<String>,
     /// The classes of its layers' module.
     pub(crate) layers: Vec<String>,
@@ -67,13 +67,13 @@ struct Tables {
     set: BTreeMap<String, Set>,
 }
 
-/// A name that is neither a family nor an operation of one, or no set.
+/// A name that is not in the catalog.
 #[derive(Clone, Debug, Error)]
 #[error("{0}")]
 pub(crate) struct Unknown(pub String);
 
 impl Catalog {
-    /// The embedded one.
+    /// The embedded catalog.
     pub(crate) fn embedded() -> Result<Self> {
         let bytes = embedded::file("scaffold/scaffold.toml").context("no scaffold is embedded")?;
         let text = std::str::from_utf8(bytes).context("scaffold.toml is not UTF-8")?;
@@ -89,10 +89,10 @@ impl Catalog {
         self.find(name).is_some()
     }
 
-    /// The family of a name that `--op` takes, and the operation; none: all of the family.
+    /// The family of a name that `--op` takes, and the operation; `None` for the whole family.
     fn find(&self, name: &str) -> Option<(&Family, Option<&str>)> {
         let wanted = plain(name);
-        // A gradient comes with what it is the gradient of.
+        // A gradient comes with its operation.
         let is_wanted = |own: &String| plain(own) == wanted || format!("{}backward", plain(own)) == wanted;
         for family in &self.families {
             if let Some(operation) = family.operations.keys().find(|own| is_wanted(own)) {
@@ -103,7 +103,7 @@ impl Catalog {
         self.families.iter().find(is_whole).map(|family| (family, None))
     }
 
-    /// What some operations and sets name, each family once, in the catalog's order.
+    /// The families that some operations and sets name, each once, in the catalog's order.
     pub(crate) fn select(&self, operations: &[String], sets: &[String]) -> Result<Vec<Choice<'_>>, Unknown> {
         let mut chosen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for name in sets {
@@ -135,7 +135,7 @@ impl Catalog {
     }
 }
 
-/// What a project is to have of a family.
+/// The chosen part of a family.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice<'a> {
     /// The family.
@@ -150,7 +150,7 @@ impl Family {
         self.operations.keys().chain(&self.also).map(String::as_str)
     }
 
-    /// The folders of its kernels among the embedded files, each with the name of its folder in a project.
+    /// The folders of its kernels among the embedded files, each with its name in a project.
     pub(super) fn kernel_folders(&self) -> Vec<(&str, String)> {
         if self.projects.is_empty() {
             return vec![(&self.name, format!("scaffold/{}/kernel", self.name))];
@@ -164,7 +164,7 @@ fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect()
 }
 
-/// What a name could have meant, and what there is.
+/// The error for an unknown name: similar names, and all names.
 fn unknown(option: &str, name: &str, all: &[&str], listed: &[&str]) -> Unknown {
     let near = nearest(name, all.iter().copied()).map(|near| format!(" Did you mean `{near}`?")).unwrap_or_default();
     Unknown(format!(

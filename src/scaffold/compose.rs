@@ -1,4 +1,4 @@
-//! A project's files, of some families: the same bytes for the same name and families, on any machine.
+//! Composes a project's files from some families: the same bytes for the same name and families, on any machine.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,11 +21,11 @@ pub(crate) struct Composition {
     pub(crate) operations: Vec<String>,
 }
 
-/// The folder of a family that stands for the Python package's name.
+/// The name of a family's folder that becomes the Python package.
 const PACKAGE: &str = "package";
 
-/// The files of a project of these operations. `owner`: whose it is on the Hub.
-/// `blanks`: operations of somebody's own, behind these.
+/// The files of a project of these operations. `owner`: its owner on the Hub.
+/// `blanks`: operations of the user's own, which follow these.
 pub(crate) fn compose(name: &Name, owner: &str, choices: &[Choice], blanks: &[String]) -> Result<Composition> {
     let blanks = blanks.iter().map(|name| Part::blank(name));
     let taken: Vec<Part> = choices.iter().map(|choice| Ok(Part::of(choice))).chain(blanks).collect::<Result<_>>()?;
@@ -98,7 +98,7 @@ fn operations(kernel_toml: &str) -> Result<Vec<String>> {
     Ok(list.into_iter().flatten().filter_map(|operation| Some(operation.get("name")?.as_str()?.to_owned())).collect())
 }
 
-/// Files by path, none of them twice.
+/// Files by path; a path that is added twice is an error.
 #[derive(Default)]
 struct Files(BTreeMap<String, Vec<u8>>);
 
@@ -114,7 +114,7 @@ impl Files {
     }
 }
 
-/// What stands in for the placeholders of the scaffold's texts.
+/// The values of the placeholders in the scaffold's texts.
 struct Filled(Vec<(&'static str, String)>);
 
 impl Filled {
@@ -125,7 +125,7 @@ impl Filled {
             .map(String::from_utf8_lossy)
             .collect();
         Self(vec![
-            // First what has placeholders of its own.
+            // First, because it has placeholders itself.
             ("@NOTES@\n", notes),
             ("@FAMILIES@\n", package::contents(families)),
             ("@NAME@", name.to_string()),

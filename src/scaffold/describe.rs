@@ -14,9 +14,9 @@ pub(super) enum Argument {
     Output(String),
     /// An input of rows.
     Rows(String),
-    /// One row for all: `[width]`; whether it may be absent.
+    /// One row for all rows, `[width]`, and whether it may be absent.
     Row(String, bool),
-    /// A number of torch's, and its default.
+    /// A number that torch passes, and its default.
     Scalar {
         name: String,
         ctype: String,
@@ -38,13 +38,13 @@ pub(super) struct Described {
     pub(super) error: String,
     /// The file and the function of its oracle.
     pub(super) oracle: (String, String),
-    /// The comment in front of it.
+    /// The comment before it.
     pub(super) summary: String,
     pub(super) arguments: Vec<Argument>,
 }
 
 impl Described {
-    /// The operation of this name; none where kernel.toml has none.
+    /// The operation of this name; `None` if kernel.toml does not have it.
     pub(super) fn of(text: &str, wanted: &str) -> Result<Option<Self>> {
         let file: Table = text.parse().context("kernel.toml is not TOML")?;
         let all = tables(&file, "operation");
@@ -68,7 +68,7 @@ impl Described {
         Ok(Some(described))
     }
 
-    /// Checks that this operation is the gradient of another: what it takes, and what it gives.
+    /// Checks that this operation has the inputs and outputs of the gradient of another.
     pub(super) fn check_gradient_of(&self, forward: &Self) -> Result<()> {
         let gradients: Vec<String> = forward.outputs().iter().map(|name| format!("d_{name}")).collect();
         for name in self.tensors() {
@@ -103,12 +103,12 @@ impl Described {
         self.names(|argument| if let Argument::Output(name) = argument { Some(name) } else { None })
     }
 
-    /// The inputs of rows. The first one has the device and the dtype of all.
+    /// The inputs of rows. The first one determines the device and the dtype of all.
     pub(super) fn rows(&self) -> Vec<&str> {
         self.names(|argument| if let Argument::Rows(name) = argument { Some(name) } else { None })
     }
 
-    /// What torch hands over: tensors, then numbers.
+    /// The tensors that torch passes.
     pub(super) fn tensors(&self) -> Vec<&str> {
         self.names(|argument| match argument {
             Argument::Rows(name) | Argument::Row(name, _) => Some(name),
@@ -186,7 +186,7 @@ fn arguments(operation: &Table) -> Result<Vec<Argument>> {
     Ok(arguments)
 }
 
-/// Tells numbers that are sizes and strides of tensors from those of the operation.
+/// Finds the numbers that are sizes and strides of tensors; the others are the operation's.
 fn sizes(arguments: &mut [Argument], shape: &[String], strides: &BTreeMap<String, String>) -> Result<()> {
     for argument in arguments {
         let Argument::Scalar { name, ctype, .. } = &*argument else { continue };
@@ -204,7 +204,7 @@ fn sizes(arguments: &mut [Argument], shape: &[String], strides: &BTreeMap<String
     Ok(())
 }
 
-/// The comment in front of an operation, as one sentence or more.
+/// The comment before an operation, as one sentence or more.
 fn summary(text: &str, wanted: &str) -> String {
     let named = format!("name = \"{wanted}\"");
     let before = text.split_once(&named).map_or("", |(before, _)| before);

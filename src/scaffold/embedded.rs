@@ -1,4 +1,4 @@
-//! The files that the program carries for `kernels init`: `kernels/` and `scaffold/`.
+//! The files that are embedded for `kernels init`: `kernels/` and `scaffold/`.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| {
     files
 });
 
-/// A file without the comments that mark what the skill quotes: they are this repository's business.
+/// A file without the comments that mark what the skill quotes, which mean nothing outside this repository.
 fn without_marks(file: &[u8]) -> Vec<u8> {
     let is_mark = |line: &&[u8]| {
         let text = line.trim_ascii();

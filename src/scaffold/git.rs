@@ -1,4 +1,4 @@
-//! The repository that a new project begins with.
+//! The git repository of a new project.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde::Serialize;
 
-/// What became of the repository.
+/// The result of starting the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub(crate) enum Repository {
@@ -17,25 +17,25 @@ pub(crate) enum Repository {
         /// What git said.
         why: String,
     },
-    /// The project lies in a repository already.
+    /// The project is inside another repository.
     Inside {
-        /// That one's top.
+        /// The other repository's top folder.
         #[serde(serialize_with = "crate::install::refusal::lossy")]
         root: PathBuf,
     },
-    /// There is no git to run.
+    /// git is not in PATH.
     NoGit,
     /// Git could not start one.
     Failed {
         /// What git said.
         why: String,
     },
-    /// None was wanted.
+    /// No repository was wanted.
     NotWanted,
 }
 
 impl Repository {
-    /// What a person should know of it.
+    /// The sentence for the user.
     pub(crate) fn sentence(&self) -> String {
         match self {
             Self::Committed => "a git repository with a first commit".to_owned(),
@@ -54,7 +54,7 @@ impl Repository {
     }
 }
 
-/// Variables that would lead git to another repository.
+/// Variables that would make git use another repository.
 const ELSEWHERE: [&str; 8] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -66,8 +66,8 @@ const ELSEWHERE: [&str; 8] = [
     "GIT_PREFIX",
 ];
 
-/// Settings of a person's own that a machine-made commit must not wait for, or leave a process behind for; and an
-/// address that git would make up is none to commit with.
+/// Overrides the user's settings that would make this commit wait for input or leave a process behind, and keeps git from
+/// making up an email address.
 const SETTINGS: [&str; 6] = [
     "commit.gpgSign=false",
     "core.hooksPath=/dev/null",
@@ -77,7 +77,7 @@ const SETTINGS: [&str; 6] = [
     "user.useConfigOnly=true",
 ];
 
-/// Starts a repository in a folder that lies in none, with all its files as the first commit.
+/// Starts a repository in a folder that is in none, with all its files as the first commit.
 pub(super) fn start(folder: &Path, message: &str) -> Repository {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
@@ -110,7 +110,7 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
         }
         Ok(_) => {}
     }
-    // By force: what a person's own list of ignored files names is part of the project all the same.
+    // With --force, because the user's own list of ignored files may name files of the project.
     for arguments in
         [&["add", "--all", "--force"] as &[&str], &["commit", "--quiet", "--no-verify", "--message", message]]
     {
@@ -125,7 +125,7 @@ pub(super) fn start(folder: &Path, message: &str) -> Repository {
     Repository::Committed
 }
 
-/// The line of an answer that says what is wrong.
+/// The line of git's output that says what is wrong.
 fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! kernel.toml of a project: those of its parts, one after another.
+//! kernel.toml of a project: the files of its parts, one after another.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,8 @@ const HEAD: &str = "\
 format = 1
 ";
 
-/// The whole file, with the operations whose launchers are wanted. With several parts, the budgets of each are for its own kernels.
+/// The whole file, with the operations whose launchers are wanted. With several parts, the budgets of each are for its own
+/// kernels.
 pub(super) fn compose(parts: &[Part], is_wanted: &dyn Fn(&str) -> bool) -> Result<String> {
     let mut text = HEAD.to_owned();
     for part in parts {
@@ -21,7 +22,7 @@ pub(super) fn compose(parts: &[Part], is_wanted: &dyn Fn(&str) -> bool) -> Resul
         let _ = write!(text, "\n# {} {} {}\n", "-".repeat(8), part.name, "-".repeat(8));
         let own = slice(own.trim_start(), is_wanted)?;
         let folder = format!("{FOLDER}/{}", part.name);
-        // A path of a part is one of its folder in the project.
+        // Paths of a part lie in its own folder in the project.
         let own = own.replace(&format!("\"{FOLDER}/"), &format!("\"{folder}/"));
         if parts.len() == 1 {
             text.push_str(&own);

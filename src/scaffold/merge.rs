@@ -1,20 +1,20 @@
-//! Carrying a change of the scaffold into a file that somebody may have edited.
+//! Applies a change of the scaffold to a file that somebody may have edited.
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Lines that have no place in the edited file.
+/// A change that finds no place in the edited file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Conflict {
-    /// What is to go.
+    /// The lines to remove.
     pub(super) gone: Vec<String>,
-    /// What is to be there.
+    /// The lines to add.
     pub(super) added: Vec<String>,
 }
 
-/// `mine` with what `new` has otherwise than `old`. Lines are put beside the lines that `old` has there, behind what `mine` has
-/// beside them; what `mine` has already stays.
+/// `mine` with the changes from `old` to `new`. Lines are added beside the lines that surround them in `old`, after the lines
+/// that `mine` has there; lines that `mine` has already stay.
 pub(super) fn merge(old: &str, new: &str, mine: &str) -> Result<String, Vec<Conflict>> {
-    // What comes behind the last line begins a line of its own.
+    // What follows the last line must start a new line.
     let ended = if mine.ends_with('\n') { mine.to_owned() } else { format!("{mine}\n") };
     let lines = |text| str::split_inclusive(text, '\n').collect::<Vec<&str>>();
     let (old, new, mine) = (lines(old), lines(new), lines(&ended));
@@ -25,7 +25,7 @@ pub(super) fn merge(old: &str, new: &str, mine: &str) -> Result<String, Vec<Conf
         if matches!(change, DiffOp::Equal { .. }) {
             continue;
         }
-        // The lines of mine between those that stand around the change.
+        // The lines of `mine` between those that surround the change.
         let before = gone.start.checked_sub(1).map_or(Some(0), |line| place[line].map(|line| line + 1));
         let behind = if gone.end == old.len() { Some(mine.len()) } else { place[gone.end] };
         let between = before.zip(behind).map(|(from, to)| &mine[from..to.max(from)]);
@@ -59,7 +59,7 @@ pub(super) fn merge(old: &str, new: &str, mine: &str) -> Result<String, Vec<Conf
     Ok(merged.concat())
 }
 
-/// Where each line of the one is in the other.
+/// The position of each line of `old` in `mine`.
 fn places(old: &[&str], mine: &[&str]) -> Vec<Option<usize>> {
     let mut place = vec![None; old.len()];
     for same in capture_diff_slices(Algorithm::Myers, old, mine) {

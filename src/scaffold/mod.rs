@@ -1,11 +1,11 @@
-//! What `kernels init` writes: a kernel-builder project put together of the bundled kernels' families.
+//! What `kernels init` writes: a kernel-builder project composed of families of bundled kernels.
 //!
 //! `kernels/` has the kernels, `scaffold/` what torch and the Hub need around them; [`catalog`] says which belong
-//! together. [`compose`] makes a project's files of some families, in memory and the same bytes each time; [`place`] puts
-//! them where a user asked for them. [`part`] leaves out the operations of a family that nobody asked for.
+//! together. [`compose`] makes a project's files from some families, in memory and the same bytes each time; [`place`] writes
+//! them where the user asked. [`part`] leaves out the operations of a family that nobody asked for.
 //!
-//! `kernels add` composes a project as it is and as it is to be, and [`add`] carries the difference into the files that
-//! are there. An operation of a user's own has its torch side from kernel.toml ([`torch_side`]).
+//! `kernels add` composes a project without and with the new operations, and [`add`] applies the difference to the project's
+//! files. The torch side of a user's own operation is made from kernel.toml ([`torch_side`]).
 
 pub(crate) mod add;
 mod binding;

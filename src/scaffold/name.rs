@@ -1,4 +1,5 @@
-//! What a project may be called: kernel-builder's rule, the Hub's, and what its Python package would be in the way of.
+//! What a project may be called: the rules of kernel-builder and of the Hub, and no name that would hide another Python
+//! package.
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ const KEYWORDS: [&str; 35] = [
     "or", "pass", "raise", "return", "try", "type", "while", "with", "yield",
 ];
 
-/// Packages that stand beside a kernel wherever it is used.
+/// Packages that are imported beside a kernel wherever it is used.
 const PACKAGES: [&str; 24] = [
     "torch",
     "torchvision",
@@ -53,7 +54,7 @@ const FOLDERS: [&str; 3] = ["tests", "benchmarks", "build"];
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Name(String);
 
-/// Why a text is no name of a project, and what would be.
+/// Why a text is not a valid name, with a suggestion.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
 pub(crate) struct BadName(String);
@@ -121,7 +122,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whose a repository on the Hub is, when nobody says: there is no such account to upload to by mistake.
+/// The default owner of a repository on the Hub. There is no such account, so nothing is uploaded to it by mistake.
 pub(crate) const NOBODY: &str = "your-name";
 
 /// Checks the name of a user or an organisation on the Hub.
@@ -143,7 +144,7 @@ pub(crate) fn check_owner(text: &str) -> Result<(), BadName> {
     )))
 }
 
-/// Checks the name of an operation of somebody's own.
+/// Checks the name of an operation of the user's own.
 pub(crate) fn check_operation(text: &str, catalog: &Catalog) -> Result<(), BadName> {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let shown: String = text.chars().take(100).collect();
@@ -168,13 +169,13 @@ pub(crate) fn check_operation(text: &str, catalog: &Catalog) -> Result<(), BadNa
     Err(BadName(format!("--blank {shown:?}: no name for an operation: {wrong}")))
 }
 
-/// The name that somebody most likely meant: in small letters, with hyphens for what may not be in it.
+/// The name that was most likely meant: in lower case, with hyphens for invalid characters.
 fn mended(text: &str) -> Option<String> {
     let plain: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     let parts: Vec<&str> = plain.split('-').filter(|part| !part.is_empty()).collect();
     let better = parts.join("-");
-    // What lost most of its letters is not what was meant.
+    // A name that lost most of its letters is not what was meant.
     let kept = better.len() * 2 > text.chars().count();
     (kept && better != text && Name::parse(&better).is_ok()).then_some(better)
 }

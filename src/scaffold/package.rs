@@ -1,4 +1,4 @@
-//! The Python package's `__init__.py` files, and what the project's own texts say of its families.
+//! The Python package's `__init__.py` files, and the project's texts about its families.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(super) fn init(name: &Name, families: &[&Family]) -> String {
     text
 }
 
-/// `torch-ext/<package>/layers/__init__.py`, which `kernelize` looks at; none where there are no layers.
+/// `torch-ext/<package>/layers/__init__.py`, which `kernelize` reads; `None` without layers.
 pub(super) fn layers(name: &Name, families: &[&Family]) -> Option<String> {
     let mut with: Vec<&&Family> = families.iter().filter(|family| !family.layers.is_empty()).collect();
     if with.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn contents(families: &[&Family]) -> String {
     text
 }
 
-/// The families' names, as a sentence has them.
+/// The families' names, for a sentence.
 fn what(families: &[&Family]) -> String {
     let names: Vec<&str> = families.iter().map(|family| family.name.as_str()).collect();
     format!("CUDA kernels for PyTorch ({})", names.join(", "))
@@ -73,7 +73,7 @@ const WIDTH: usize = 88;
 
 fn import(module: &str, names: &[String]) -> String {
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
-    // As isort has them: classes behind constants, functions behind classes.
+    // In isort's order: constants, classes, functions.
     sorted.sort_unstable();
     let line = format!("from .{module} import {}\n", sorted.join(", "));
     if line.len() <= WIDTH + 1 {

@@ -1,4 +1,4 @@
-//! What a project takes of a family: all of it, or some operations and nothing of the others.
+//! The part of a family that a project has: all of it, or some operations and nothing of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,18 +11,18 @@ use super::{Family, embedded, sources, torch_side};
 
 /// A family as a project has it.
 pub(super) struct Part {
-    /// With the functions and layers that are there.
+    /// The family with only the functions and layers that are left.
     pub(super) family: Family,
     /// Its files, by their path in the scaffold's folder of the family.
     pub(super) files: BTreeMap<String, Vec<u8>>,
     /// The binding, which declares the launchers.
     binding: String,
-    /// Its kernels, where they are no bundled project's.
+    /// Its kernels, if they are not those of a bundled project.
     pub(super) kernel: Option<sources::Part<'static>>,
 }
 
 impl Part {
-    /// Takes the operations that are chosen.
+    /// Keeps the chosen operations.
     pub(super) fn of(choice: &Choice) -> Self {
         let family = choice.family;
         let folder = format!("scaffold/{}", family.name);
@@ -34,7 +34,7 @@ impl Part {
         let mut unwanted: BTreeSet<String> = others.flat_map(|name| [name.clone(), format!("{name}_")]).collect();
         let is_whole = unwanted.is_empty();
 
-        // The ops that torch is not to have any more, the functions and the layers that need them.
+        // Drops the unwanted ops of torch, and the functions and layers that need them.
         let kept = shake(&whole, Language::Python, &unwanted, &[]);
         unwanted.extend(ops(&whole).difference(&ops(&kept)).map(|name| (*name).to_owned()));
         let kept = shake(&whole, Language::Python, &unwanted, &[]);
@@ -43,7 +43,7 @@ impl Part {
         let layers = having(&layers, "class", &family.layers, &mut unwanted);
 
         let mut files = BTreeMap::new();
-        // Backwards: tests before the cases whose helpers they import.
+        // In reverse order, so that tests come before the cases whose helpers they import.
         let mut used = Vec::new();
         for (path, bytes) in embedded::below(&folder).collect::<Vec<_>>().into_iter().rev() {
             let language = match path.rsplit_once('.') {
@@ -72,9 +72,9 @@ impl Part {
         Self { family: Family { description, exports, layers, ..family.clone() }, files, binding, kernel: None }
     }
 
-    /// An operation of somebody's own, as `kernels add --blank` begins it.
+    /// An operation of the user's own, as `kernels add --blank` starts it.
     pub(super) fn blank(name: &str) -> Result<Self> {
-        // They live as long as the embedded files that they stand among.
+        // Leaked, because they are kept among embedded files, which are static.
         let fill = |bytes: &[u8]| -> &'static str { String::from_utf8_lossy(bytes).replace("@OP@", name).leak() };
         let own = embedded::below("scaffold/blank/kernel/kernel_src");
         let own = own.map(|(path, bytes)| (&*path.replace("blank", name).leak(), fill(bytes).as_bytes())).collect();
@@ -104,7 +104,7 @@ fn ops(module: &str) -> BTreeSet<&str> {
     module.split(" ops.").skip(1).filter_map(|rest| rest.split_once(".default")).map(|(name, _)| name).collect()
 }
 
-/// Those of some names that a module defines. The others are unwanted.
+/// The names that a module defines. The others are added to `unwanted`.
 fn having(module: &str, keyword: &str, names: &[String], unwanted: &mut BTreeSet<String>) -> Vec<String> {
     let is_there = |name: &&String| module.contains(&format!("\n{keyword} {name}("));
     let (there, others): (Vec<&String>, Vec<&String>) = names.iter().partition(is_there);

@@ -1,4 +1,4 @@
-//! Writing a project where nothing is yet: staged beside its place, and put there by one rename.
+//! Writes a project where nothing exists yet: it is staged beside its place, and moved there by one rename.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -19,33 +19,33 @@ use crate::install::refusal::{Refusal, Refused};
 use crate::skill::path::RelPath;
 use crate::skill::tree::{Entry, Tree, has_shebang};
 
-/// What the folder that a project is staged in begins with.
+/// The prefix of a staging folder's name.
 const STAGE: &str = ".kernels-init-";
 
-/// Where a project is to be: nothing is there, or an empty folder.
+/// The place of a project, where nothing exists, or an empty folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
-    /// The folder above, links resolved.
+    /// The parent folder, with links resolved.
     parent: PathBuf,
     /// The project's folder.
     pub(crate) path: PathBuf,
-    /// The permission bits of the empty folder that is there.
+    /// The permission bits of the empty folder, if there is one.
     empty: Option<fs::Permissions>,
 }
 
 /// What was written.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
-    /// What became of the repository.
+    /// The result of starting the repository.
     pub(crate) git: Repository,
-    /// Folders that a run which was killed had left, and that are gone now.
+    /// Folders of killed runs that were removed.
     pub(crate) removed: Vec<PathBuf>,
 }
 
 impl Destination {
-    /// Looks at a place. What is there is refused, unless it is an empty folder.
+    /// Checks a place. It is an error if something other than an empty folder is there.
     pub(crate) fn find(dest: &Path) -> Result<Self> {
-        // `.` and `a/..` have no name; the folder itself has.
+        // `.` and `a/..` have no name; the folder that they resolve to has.
         let dest = if dest.file_name().is_none() {
             Cow::Owned(fs::canonicalize(dest).with_context(|| format!("cannot find {}", dest.display()))?)
         } else {
@@ -100,7 +100,7 @@ impl Destination {
         Ok(Self { parent, path, empty })
     }
 
-    /// Writes a project, and starts its repository where there is none around it: all of it, or nothing.
+    /// Writes all of a project or nothing, and starts its repository unless it is inside another.
     pub(crate) fn write(&self, project: &Composition, git: bool, message: &str) -> Result<Placed> {
         let tree = tree(project)?;
         let (stage, removed) = Stage::begin(&self.parent).map_err(|error| {
@@ -128,14 +128,14 @@ impl Destination {
     fn put(&self, staged: &Path) -> Result<()> {
         let moved = match &self.empty {
             None => disk::move_new(staged, &self.path),
-            // A folder can be renamed over an empty one, and over nothing else.
+            // A folder can only be renamed over an empty folder.
             Some(permissions) => {
                 fs::set_permissions(staged, permissions.clone()).and_then(|()| fs::rename(staged, &self.path))
             }
         };
         match moved {
             Ok(()) => {
-                // It is there, whatever becomes of this.
+                // The project is in place, even if this fails.
                 let _ = disk::sync_folder(&self.parent);
                 Ok(())
             }
@@ -171,14 +171,14 @@ fn tree(project: &Composition) -> Result<Tree> {
     Ok(tree)
 }
 
-/// A folder that is locked while something is staged in it, and goes with it. What has no lock was left by a run that
-/// was killed.
+/// A staging folder, locked while it is in use and removed at the end. A staging folder without a lock was left by a killed
+/// run.
 struct Stage {
     path: PathBuf,
     _lock: Option<File>,
 }
 
-/// How often a stage is made anew that another run took for a killed one's before it was locked.
+/// The most attempts to make a stage: another run may remove it before it is locked.
 const TRIES: usize = 20;
 
 impl Stage {
@@ -193,7 +193,7 @@ impl Stage {
                     let stage = Self { path, _lock: Some(lock) };
                     return Ok((stage, removed));
                 }
-                // A file system without locks: there no run removes another one's.
+                // On a file system without locks, no run removes another's stage.
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Ok((Self { path, _lock: None }, removed));
                 }
@@ -204,7 +204,7 @@ impl Stage {
     }
 }
 
-/// Whether an open folder is the one of this name.
+/// Whether an open folder is still the one at this path.
 fn is_still(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(held), Ok(there)) => (held.dev(), held.ino()) == (there.dev(), there.ino()),
@@ -218,7 +218,7 @@ impl Drop for Stage {
     }
 }
 
-/// Locks a folder; none where another process has it.
+/// Locks a folder; `None` if another process has locked it.
 pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -228,7 +228,7 @@ pub(super) fn lock(folder: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Removes the stages in a folder that are this user's and nobody's at work.
+/// Removes this user's stages in a folder that are not in use.
 fn tidy(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else {
         return Vec::new();
@@ -243,7 +243,7 @@ fn tidy(parent: &Path) -> Vec<PathBuf> {
         if !is_stage {
             continue;
         }
-        // Where there are no locks it may be somebody's at work, so it stays. Held until it is gone.
+        // Without locks it may be in use, so it stays. The lock is held until the stage is removed.
         if let Ok(Some(held)) = lock(&path)
             && is_still(&held, &path)
             && disk::delete(&path).is_ok()

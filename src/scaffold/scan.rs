@@ -1,4 +1,4 @@
-//! Lines of Python and C++ as [`super::shake`] looks at them: brackets and words, without comments and long strings.
+//! Lines of Python and C++ as [`super::shake`] reads them: brackets and words, without comments and long strings.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,9 +14,9 @@ pub(super) enum Language {
 pub(super) enum Word<'a> {
     /// A name of the file's own, or one that it imports.
     Name(&'a str),
-    /// What is asked of the kernel, its ops or its layers: `kernel.NAME`.
+    /// An attribute of the kernel, its ops or its layers: `kernel.NAME`.
     Member(&'a str),
-    /// A string that is a name, or in C++ a schema that begins with one.
+    /// A string that is a name, or in C++ a schema that starts with one.
     Text(&'a str),
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Line<'a> {
     pub(super) text: Cow<'a, str>,
     /// Whether it begins within a string of several lines.
     pub(super) continues: bool,
-    /// Brackets opened less brackets closed.
+    /// The number of opened minus closed brackets.
     pub(super) balance: i32,
     pub(super) words: Vec<Word<'a>>,
 }
@@ -75,7 +75,7 @@ fn is_name(c: char) -> bool {
 
 fn read<'a>(text: &'a str, language: Language, in_string: &mut bool, line: &mut Line<'a>) {
     let mut rest = text;
-    // What stands in front: the last name, and whether a point follows it.
+    // The last name before the position, and whether a dot follows it.
     let (mut owner, mut is_member) = ("", false);
     while let Some(first) = rest.chars().next() {
         if *in_string {
@@ -92,7 +92,7 @@ fn read<'a>(text: &'a str, language: Language, in_string: &mut bool, line: &mut 
             if name == inside || language == Language::Cpp && inside[name.len()..].starts_with('(') {
                 line.words.push(Word::Text(name));
             } else {
-                // What an f-string computes.
+                // The expressions of an f-string.
                 let parts = inside.split('{').skip(1).filter_map(|part| part.split('}').next());
                 let words = parts.flat_map(|part| part.split(|c| !is_name(c)));
                 line.words.extend(words.filter(|word| !word.is_empty()).map(Word::Name));
@@ -116,7 +116,7 @@ fn read<'a>(text: &'a str, language: Language, in_string: &mut bool, line: &mut 
     }
 }
 
-/// Where the quote is that ends a string.
+/// The position of the quote that ends a string.
 fn end_of_string(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,16 +1,16 @@
-//! What is left of a file of the scaffold without some operations.
+//! Removes operations from a file of the scaffold.
 //!
-//! Lines form a tree by their indentation. An item that mentions a name that is not wanted goes, be it a function, an element of
-//! a list, a declaration or a check of a test; then helpers and imports go that nothing mentions any more. The comments
-//! `[of NAME ...]`, `[else]` and `[end of]` mark what this cannot see: lines for when all of these names are wanted, or not.
+//! Lines form a tree by their indentation. An item that mentions an unwanted name is dropped: a function, an element of a list,
+//! a declaration or a check of a test. Then helpers and imports are dropped that nothing mentions any more. The comments `[of
+//! NAME ...]`, `[else]` and `[end of]` mark what this cannot detect: lines for when all of these names are wanted, or not.
 
 use std::collections::BTreeSet;
 
 use super::scan::{Language, Line, Word, scan};
 use super::tree::{Group, Item, Part, Tree, remove};
 
-/// The file without what mentions one of the names, which are those of operations, functions and layers. `used`: what another
-/// file takes from this one.
+/// The file without what mentions an unwanted operation, function or layer. `used`: names that another file imports from this
+/// one.
 pub(super) fn shake(text: &str, language: Language, unwanted: &BTreeSet<String>, used: &[String]) -> String {
     let text = marked(text, unwanted);
     if unwanted.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn shake(text: &str, language: Language, unwanted: &BTreeSet<String>,
     out
 }
 
-/// The text without marks, and without the lines of marked regions that are not for it.
+/// The text without marks, and without the lines of marked regions that do not apply.
 pub(super) fn marked(text: &str, unwanted: &BTreeSet<String>) -> String {
     let mut open: Vec<bool> = Vec::new();
     let mut out = String::with_capacity(text.len());
@@ -61,7 +61,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// Drops what mentions an unwanted name. Whether what has the group must go with it.
+    /// Drops what mentions an unwanted name. Returns whether the item that contains the group must be dropped as well.
     fn drop_mentions(&mut self, group: &mut Group) -> bool {
         let (mut must_go, mut dropped) = (false, false);
         let mut at = 0;
@@ -70,7 +70,7 @@ impl File<'_> {
                 at += 1;
             } else if self.may_go(group, at) {
                 let names = self.defined(group.opener, &group.items[at]);
-                // C++ has parameters by the names of operations.
+                // In C++, parameters may have the names of operations.
                 if self.language == Language::Python {
                     self.unwanted.extend(names);
                 }
@@ -104,8 +104,8 @@ impl File<'_> {
         unwanted
     }
 
-    /// Whether an item can go without the rest of what has it: at the top, in a literal, in a block of declarations, or as a check
-    /// that defines nothing.
+    /// Whether an item can be dropped from the item that contains it: at the top level, in a literal, in a block of
+    /// declarations, or as a check that defines nothing.
     fn may_go(&self, group: &Group, at: usize) -> bool {
         let Some(opener) = group.opener else { return true };
         let text = self.lines[opener].text.trim();
@@ -114,7 +114,7 @@ impl File<'_> {
             Language::Python if self.is_body(group) => self.is_check(&group.items[at]),
             Language::Python => {
                 let before = text.trim_end_matches(['(', '[', '{']);
-                // An element that is a tuple goes as a whole.
+                // An element that is a tuple is dropped as a whole.
                 before.len() < text.len()
                     && !before.is_empty()
                     && !before.ends_with(|c: char| c.is_alphanumeric() || "_)]".contains(c))
@@ -127,13 +127,13 @@ impl File<'_> {
         self.language == Language::Python && group.opener.is_some_and(|opener| self.lines[opener].text.ends_with(':'))
     }
 
-    /// Whether a statement checks or gives something, and defines nothing.
+    /// Whether a statement checks or yields something, and defines nothing.
     fn is_check(&self, item: &Item) -> bool {
         const CHECKS: [&str; 4] = ["yield ", "with pytest.raises(", "assert", "for "];
         matches!(item.parts.first(), Some(Part::Line(at)) if CHECKS.iter().any(|word| self.lines[*at].text.trim_start().starts_with(word)))
     }
 
-    /// Drops what was used before and is not any more. Whether there was such a thing.
+    /// Drops what was used before and is not used any more. Returns whether there was any.
     fn drop_unused(&mut self, top: &mut Group, before: &BTreeSet<String>, elsewhere: &[String]) -> bool {
         let mut used: Vec<String> = top.items.iter().flat_map(|item| self.uses(item)).collect();
         used.extend_from_slice(elsewhere);
@@ -217,14 +217,14 @@ impl File<'_> {
         name.into_iter().filter(|name| !name.is_empty() && name != "_").collect()
     }
 
-    /// What a line `from X import a, b` has in front of the names, and those.
+    /// The text of a line `from X import a, b` before the names, and the names.
     fn imports(&self, at: usize) -> Option<(&str, Vec<&str>)> {
         let text = &*self.lines[at].text;
         let (from, names) = text.split_once(" import ").filter(|(from, _)| from.starts_with("from "))?;
         (!names.starts_with('(')).then(|| (from, names.split(", ").collect()))
     }
 
-    /// Leaves out names of an import. Whether there is one left; a line that imports none has all.
+    /// Drops names of an import. Returns whether any is left; true for a line that is not an import.
     fn shorten(&mut self, at: usize, wanted: impl Fn(&Self, &str) -> bool) -> bool {
         let Some((from, names)) = self.imports(at) else { return true };
         let kept: Vec<&str> = names.iter().copied().filter(|name| wanted(self, name)).collect();
@@ -237,7 +237,7 @@ impl File<'_> {
         true
     }
 
-    /// The names that an item uses, as often as it does.
+    /// The names that an item uses, once per use.
     fn uses(&self, item: &Item) -> Vec<String> {
         let mut names = Vec::new();
         for part in &item.parts {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 
-/// The text with those operations whose launcher is wanted. What an operation takes from one that is not there is written out.
+/// The text with the operations whose launcher is wanted. What an operation takes from one that is left out is written out.
 pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String> {
     let table: Table = text.parse().context("a bundled kernel.toml is not TOML")?;
     let operations: Vec<&Table> = tables(&table, "operation");
@@ -47,7 +47,7 @@ pub(super) fn slice(text: &str, wanted: &dyn Fn(&str) -> bool) -> Result<String>
     Ok(out)
 }
 
-/// A table of `[[cases]]` or `[[tuning]]` for the operations that are kept; nothing where there is none of them.
+/// A table of `[[cases]]` or `[[tuning]]` for the operations that are kept; empty if it is for none of them.
 fn restricted(block: &str, table: &Table, kept: &BTreeSet<&str>) -> String {
     let of = |table: &Table| -> Vec<Value> {
         let all = table.get("operations").and_then(Value::as_array).into_iter().flatten();
@@ -83,7 +83,7 @@ fn launcher(operation: &Table) -> String {
         .map_or_else(|| format!("{}_launch", name(operation)), str::to_owned)
 }
 
-/// The text in pieces, each a `[[table]]` with the comments in front of it.
+/// The text in pieces, each a `[[table]]` with the comments before it.
 fn blocks(text: &str) -> Vec<&str> {
     let (mut blocks, mut begin, mut comments, mut at) = (Vec::new(), 0, None, 0);
     for line in text.split_inclusive('\n') {
@@ -103,7 +103,7 @@ fn blocks(text: &str) -> Vec<&str> {
     blocks
 }
 
-/// An operation with what it takes from the one that it is like.
+/// An operation with what it takes from the operation that its `like` names.
 pub(super) fn resolved(all: &[&Table], operation: &Table) -> Result<Table> {
     let mut own = operation.clone();
     let Some(base) = own.remove("like") else { return Ok(own) };
@@ -139,7 +139,7 @@ pub(super) fn resolved(all: &[&Table], operation: &Table) -> Result<Table> {
     Ok(base)
 }
 
-/// Defaults, which are a table or several.
+/// Defaults, which are one table or several.
 fn defaults(value: Option<Value>) -> Vec<Table> {
     match value {
         Some(Value::Table(table)) => vec![table],
@@ -170,7 +170,7 @@ pub(super) fn flattened(operation: &Table) -> Result<Vec<(String, Value)>> {
     Ok(all)
 }
 
-/// Arguments of which some are named: `"x"` or `"x..eps"` of the base.
+/// Arguments, some of which are references to the base: `"x"` or `"x..eps"`.
 fn spliced(given: &[Value], base: &[(String, Value)]) -> Result<Vec<(String, Value)>> {
     let mut all = Vec::new();
     for argument in given {
@@ -212,7 +212,7 @@ fn written_out(block: &str, operation: &Table) -> String {
     replaced(block, &["like", "without", "arguments", "defaults"], &text)
 }
 
-/// Arguments, one a line, with scalars of a type side by side.
+/// Arguments, one per line, with scalars of the same type side by side.
 fn lines(arguments: &[Value]) -> String {
     let (mut text, mut scalars, mut of) = (String::new(), Vec::new(), None);
     let plain = |argument: &Value| {
@@ -243,7 +243,7 @@ fn lines(arguments: &[Value]) -> String {
     text
 }
 
-/// A block with the values of some keys replaced by a text, in the place of the first one.
+/// A block in which a text replaces some keys with their values, at the place of the first one.
 fn replaced(block: &str, keys: &[&str], by: &str) -> String {
     let (mut out, mut depth, mut by) = (String::new(), 0, Some(by));
     for line in block.split_inclusive('\n') {

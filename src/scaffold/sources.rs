@@ -8,10 +8,10 @@ use super::embedded;
 /// The folder of a project that holds its kernels' sources.
 pub(super) const FOLDER: &str = "kernel_src";
 
-/// A bundled project's sources, as they are put into another.
+/// A bundled project's sources, as another project contains them.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'a> {
-    /// Its name, which its folder has.
+    /// Its name, which is also its folder's.
     pub(super) name: &'a str,
     /// Its kernel.toml.
     pub(super) spec: Cow<'static, str>,
@@ -23,8 +23,8 @@ pub(super) struct Part<'a> {
 
 /// The parts, each without the headers that another has byte for byte, and those headers.
 ///
-/// A header is shared when every part that has one of its name has the same, two do, and all it includes of the project
-/// is shared as well: it is compiled where it lies then, and sees nothing of a part.
+/// A header is shared if at least two parts have one of its name, all of them have the same, and every header of the project
+/// that it includes is shared as well, because a shared header cannot include a part's.
 pub(super) fn gather<'a>(folders: &[(&'a str, String)]) -> (Vec<Part<'a>>, BTreeMap<&'static str, &'static [u8]>) {
     let mut parts: Vec<Part<'a>> = folders
         .iter()
@@ -58,7 +58,7 @@ pub(super) fn gather<'a>(folders: &[(&'a str, String)]) -> (Vec<Part<'a>>, BTree
     (parts, shared)
 }
 
-/// Headers that two parts have, and no part has otherwise.
+/// Headers that at least two parts have, and that are the same in all parts.
 fn equal(parts: &[Part]) -> BTreeMap<&'static str, &'static [u8]> {
     let mut times: BTreeMap<&'static str, (&'static [u8], usize)> = BTreeMap::new();
     let mut differing = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! What torch needs of an operation, from its description in kernel.toml: binding, fake, gradient, layer, tests, benchmark.
+//! What torch needs for an operation, made from its description in kernel.toml: binding, fake, gradient, layer, tests,
+//! benchmark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -43,12 +44,12 @@ fn made(comment: &str, name: &str, text: &str) -> String {
     format!("{comment} `kernels add {name}` writes this file from kernel.toml, unless it was edited: {digest}\n")
 }
 
-/// Whether a file was made so, edited since or not.
+/// Whether a file was made in this way, edited since or not.
 pub(super) fn is_made(name: &str, bytes: &[u8]) -> bool {
     bytes.starts_with(format!("// `kernels add {name}` writes this file ").as_bytes())
 }
 
-/// Whether a file is as it was made.
+/// Whether a file was made in this way and not edited since.
 pub(super) fn is_unedited(name: &str, bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     text.split_once('\n')
@@ -122,7 +123,7 @@ impl Side<'_> {
         };
         let mut parameters: Vec<String> = tensors.iter().map(typed).collect();
         for (at, scalar) in scalars.iter().enumerate() {
-            // No default in front of a parameter without one.
+            // A parameter with a default must not precede one without.
             let has_default = scalars[at..].iter().all(|(.., default)| default.is_some());
             let default = if has_default { format!(" = {}", value(scalar)) } else { String::new() };
             parameters.push(format!("{}: {}{default}", scalar.0, python(scalar.1)));
@@ -174,7 +175,7 @@ impl Side<'_> {
         ]
     }
 
-    /// The value of each placeholder. Some have placeholders of those behind them.
+    /// The value of each placeholder. A value may contain placeholders that follow it.
     fn values(&self) -> Values {
         let both: Vec<&Described> = std::iter::once(self.forward).chain(self.backward).collect();
         let errors: BTreeSet<&str> = both.iter().map(|of| of.error.as_str()).collect();
@@ -198,7 +199,7 @@ impl Side<'_> {
     }
 }
 
-/// Items of a tuple, each with a comma behind it.
+/// Items of a tuple, each followed by a comma.
 fn tuple<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("{},", item.as_ref())).collect();
     items.join(" ")
@@ -209,7 +210,7 @@ fn python(ctype: &str) -> &'static str {
     if ctype.starts_with('f') { "float" } else { "int" }
 }
 
-/// A number for tests, where nobody says which.
+/// A number for tests, if there is no default.
 fn value((_, ctype, default): &(&str, &str, Option<&str>)) -> String {
     default.unwrap_or(if ctype.starts_with('f') { "1.0" } else { "1" }).to_owned()
 }

@@ -4,14 +4,14 @@ use super::scan::{Language, Line};
 
 /// Lines at one level of indentation, with all that is below them.
 pub(super) struct Group {
-    /// The line that has them, none for the whole file.
+    /// The line above that opens them; `None` for the whole file.
     pub(super) opener: Option<usize>,
     pub(super) items: Vec<Item>,
 }
 
 /// A statement or an element, from its first line to its last.
 pub(super) struct Item {
-    /// Blank lines and comments in front.
+    /// Blank lines and comments before it.
     pub(super) lead: Vec<usize>,
     pub(super) parts: Vec<Part>,
 }
@@ -65,7 +65,7 @@ impl Tree<'_> {
         let mut decorated = self.lines[opener].text.trim_start().starts_with('@');
         let mut at = begin + 1;
         while at < all.len() {
-            // Blank lines belong to what comes behind them.
+            // Blank lines belong to what follows them.
             let ahead = all[at..].iter().find(|at| !self.lines[**at].text.trim().is_empty()).copied();
             let Some(ahead) = ahead.map(|ahead| &self.lines[ahead]) else { break };
             let text = ahead.text.trim_start();
@@ -90,7 +90,7 @@ impl Tree<'_> {
     }
 
     fn close(&self, parts: &mut Vec<Part>, opener: usize, inner: &mut Vec<usize>) {
-        // The lines of a string that its first line begins are the item's own.
+        // The lines of a string that starts on its first line are the item's own.
         let own = inner.iter().take_while(|at| self.lines[**at].continues).count();
         parts.extend(inner.drain(..own).map(Part::Line));
         if !inner.is_empty() {

@@ -1,5 +1,4 @@
-//! Projects compiled ahead of their checks: while one is verified and timed, the next ones are compiled with what is left of the
-//! processor.
+//! Compiles projects ahead of their checks: while one is verified and timed, the next ones are compiled at low priority.
 
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,7 +14,7 @@ use crate::report::check::Check;
 use crate::toolchain::Toolchain;
 use crate::verify::VerifyReport;
 
-/// A machine whose compiler has worked ahead: a build waits until its project is in the cache of objects.
+/// A machine that compiles ahead: a build waits until the objects of its project are in the cache.
 pub(crate) struct Ahead<'a, L> {
     lab: &'a L,
     /// The folders that are not compiled yet, in their order.
@@ -26,7 +25,7 @@ pub(crate) struct Ahead<'a, L> {
 impl<'a, L: Lab + Sync> Ahead<'a, L> {
     /// Runs `checks` on a machine that compiles these projects, in their order, from now on.
     pub(crate) fn of<T>(lab: &'a L, dirs: &[PathBuf], checks: impl FnOnce(&Self) -> T) -> T {
-        // As projects name themselves. What cannot be read is not compiled either.
+        // Canonical, like the roots of projects. A folder that cannot be read is not compiled.
         let left = dirs.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
         let ahead = Self { lab, left: Mutex::new(left), fewer: Condvar::new() };
         std::thread::scope(|scope| {
@@ -55,7 +54,7 @@ impl<'a, L: Lab + Sync> Ahead<'a, L> {
     }
 }
 
-/// Lets everybody go on when nothing more is compiled, also after a panic.
+/// Lets waiting builds continue when nothing more is compiled, also after a panic.
 struct Done<'a, L>(&'a Ahead<'a, L>);
 
 impl<L> Drop for Done<'_, L> {

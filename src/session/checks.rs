@@ -27,14 +27,14 @@ pub struct Wanted<'a> {
     pub require_card: bool,
     /// The Python with torch, if named.
     pub python: Option<&'a PathBuf>,
-    /// What a check of a project for torch needs and is missing is a failure.
+    /// Anything missing for the checks of a project for torch is a failure.
     pub require_torch: bool,
     /// Who may have signed evidence, if named; then evidence that none of them signed is a failure.
     pub signers: Option<&'a Path>,
 }
 
-/// Checks the project in a folder. `started` is told its name, and `tell` every check as it ends: passed, failed, or skipped
-/// with its reason.
+/// Checks the project in a folder. `started` gets its name, and `tell` each check as it ends: passed, failed, or skipped with
+/// its reason.
 pub(crate) fn suite(
     lab: &dyn Lab,
     dir: &Path,
@@ -286,7 +286,7 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
     standings.into_iter().map(check).collect()
 }
 
-/// What is said of a fresh record: who signed it.
+/// The detail of a fresh record's check: who signed it.
 fn signed(file: &str, signers: Option<&Path>) -> anyhow::Result<String> {
     let signed = match signature::verify(Path::new(file), signers)? {
         Signed::Not => "unsigned".to_owned(),
@@ -325,10 +325,10 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Che
     checks.extend(timed);
 }
 
-/// One check per code path, and one per place of a finding that is no path.
+/// One check per code path, and one per group of findings about something else.
 pub(crate) fn verified(report: &VerifyReport) -> Vec<Check> {
     let mut left: Vec<&Finding> = report.findings.iter().collect();
-    // What is the project's own word stands in the first line, which every report shows.
+    // What only the project itself vouches for goes into the first line, which every report shows.
     let own: Vec<String> = report.operations.iter().flat_map(OperationReport::own).collect();
     let words = |operation: &OperationReport| format!("{}, all paths: {}", operation.operation, operation.words());
     let operations: Vec<String> = report.operations.iter().map(words).collect();

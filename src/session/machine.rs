@@ -24,8 +24,8 @@ pub trait Lab {
     fn build(&self, project: &Project, archs: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build>;
     /// A digest of the device code.
     fn device_digest(&self, build: &Build) -> anyhow::Result<String>;
-    /// Builds a project for torch, loads what was built and runs the project's tests: a check each.
-    /// `required`: what is missing for one fails it.
+    /// Builds a project for torch, loads the build and runs the project's tests, with a check for each.
+    /// `required`: a check for which something is missing fails.
     fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check));
     /// Checks all cases of a project on the card.
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;

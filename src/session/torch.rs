@@ -12,14 +12,15 @@ use crate::variant::{self, Options, Protected, Variant};
 
 const GROUP: &str = "torch";
 const LOAD: &str = include_str!("load.py");
-/// How the script says that nothing here can load the variant.
+/// The script's exit code if nothing here can load the variant.
 const CANNOT: i32 = 3;
-/// How pytest says that it found no tests.
+/// The exit code of pytest if it found no tests.
 const NO_TESTS: i32 = 5;
-/// How many lines of a program that fails are shown.
+/// At most this many lines of a failed program are shown.
 const SHOWN: usize = 60;
 
-/// Makes the checks of the project in a folder, and tells each as it ends. `required`: what is missing here fails them.
+/// Makes the checks of the project in a folder, and reports each as it ends. `required`: a check for which something is missing
+/// fails.
 pub(super) fn checks(dir: &Path, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check)) {
     let start = Instant::now();
     let mut ended = |start: Instant, check: Check| tell(check.taking(start.elapsed().as_secs_f64()));
@@ -61,19 +62,20 @@ fn cannot(name: &str, why: &str, required: bool) -> Check {
     }
 }
 
-/// Builds the variant into the project's `build`; the check is why not.
+/// Builds the variant into the project's `build`; the error is a check that says why it could not.
 fn build(dir: &Path, python: Option<&Interpreter>, required: bool) -> Result<Variant, Box<Check>> {
     let cannot = |why: String| Box::new(cannot("build", &why, required));
     let failed = |error: anyhow::Error| {
         let files = error.downcast_ref::<Protected>().map(|protected| protected.files.clone()).unwrap_or_default();
         Box::new(Check::failed(GROUP, "build", [vec![format!("{error:#}")], files].concat().join("\n  ")))
     };
-    // Others than an invalid one may be for kernel-builder, which builds more: without stable-abi, with CUTLASS.
+    // A valid project that this program cannot build may be one for kernel-builder, which also builds without stable-abi and
+    // with CUTLASS. So it does not fail.
     let project = TorchProject::open(dir).map_err(|error| match error.downcast::<InvalidProject>() {
         Ok(error) => failed(error.into()),
         Err(other) => cannot(format!("{other:#}")),
     })?;
-    // A torch without headers, or without CUDA, leaves those of another place.
+    // If this Python's torch has no headers or no CUDA, the headers of another place are used.
     let python = python.map(|python| python.path.as_path());
     let python = python.filter(|python| Torch::find(Some(python), project.stable_abi).is_ok());
     Torch::find(python, project.stable_abi).map_err(|why| cannot(why.to_string()))?;
@@ -92,7 +94,7 @@ fn load(variant: &Variant, python: &Interpreter, required: bool) -> Check {
     }
 }
 
-/// Runs the project's tests by pytest, as a user does. Only where some were run have they passed.
+/// Runs the project's tests by pytest, as a user does. The check passes only if some tests ran.
 fn tests(dir: &Path, variant: &Variant, python: &Interpreter, required: bool) -> Check {
     let folder = dir.join("tests");
     let skipped = |why: String| Check::skipped(GROUP, "tests", why);
@@ -130,7 +132,7 @@ fn reasons(stdout: &[u8]) -> String {
     if reasons.is_empty() { String::new() } else { format!("; skipped: {}", reasons.join("; ")) }
 }
 
-/// Runs a program that neither opens connections of the Hub's library nor leaves bytecode in the project.
+/// Runs a program with the Hub's library offline, and without leaving bytecode in the project.
 fn output(command: &mut Command) -> Result<Output, String> {
     command.env("HF_HUB_OFFLINE", "1").env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
     let output = command.output();

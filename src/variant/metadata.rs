@@ -12,7 +12,8 @@ use crate::base::base64;
 use crate::project::{KernelDepend, TorchProject};
 
 pub(super) const METADATA: &str = "metadata.json";
-/// The oldest of the Hub's libraries that load it, as kernel-builder says it: alone, and with other kernels that it depends on.
+/// The oldest version of the Hub's library that loads it, the same as kernel-builder's: without dependencies on other kernels,
+/// and with them.
 const MINVER: &str = "0.14.0";
 const MINVER_OF_DEPENDS: &str = "0.17.0";
 
@@ -32,7 +33,7 @@ struct Metadata<'a> {
     python_depends: &'a [String],
     kernel_depends: &'a [KernelDepend],
     backend: Backend,
-    /// A key of this program's own, which loaders pass over: by it evidence is found for the variant.
+    /// A key of this program's own, which loaders ignore. Evidence for the variant is found by it.
     source_digest: &'a str,
     provenance: &'a Provenance,
     digest: &'a Digest,

@@ -144,7 +144,7 @@ pub(crate) fn id(project: &TorchProject, archs: &[u32]) -> Result<String> {
     Ok(Builder::new(project, options)?.plan.id)
 }
 
-/// A digest of the kernels' sources and nvcc's options: what evidence is about. The same on every machine.
+/// A digest of the kernels' sources and nvcc's options, by which evidence is recorded. It is the same on every machine.
 pub(crate) fn sources(project: &TorchProject) -> Result<String> {
     let build = &project.build;
     let mut key = Key::new("kernels variant's sources 1");
@@ -164,8 +164,8 @@ pub(crate) fn library(variant: &Path, id: &str) -> Option<PathBuf> {
     Some(variant.join(format!("{id}.abi3.so"))).filter(|path| path.is_file())
 }
 
-/// Why a variant's library would not load on every system, as far as it tells by itself: where a symbol comes from that
-/// torch should define is not looked up.
+/// Why a variant's library would not load on every system, as far as the file alone shows: whether torch defines the symbols
+/// that it should is not checked.
 pub(crate) fn portability(library: &Path, id: &str, cuda: Option<Version>) -> Result<Vec<String>> {
     let cudart = cuda.map_or_else(String::new, |cuda| format!("libcudart.so.{}", cuda.major));
     let violations = Needs::of(library)?.violations(id, &HashSet::new(), &cudart);

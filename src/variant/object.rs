@@ -181,7 +181,7 @@ impl<'a> Compiler<'a> {
         flags
     }
 
-    /// Runs a compiler; answers what it said and what it read.
+    /// Runs a compiler; returns its output and the files that it read.
     fn compile(&self, unit: &UnitPlan, name: &str, work: &Work) -> Result<(String, Read)> {
         check_path(&work.path)?;
         let own = work.path.join("include");
@@ -247,8 +247,8 @@ impl<'a> Compiler<'a> {
         Ok((said, self.read(unit, &read, &work.path)?))
     }
 
-    /// What a unit read by its dependency file. A header outside the identity is an error: the build would not notice its
-    /// changes, and kernel-builder does not copy it.
+    /// The files that a unit read, according to its dependency file. A header outside the identity is an error: the build would
+    /// not notice its changes, and kernel-builder does not copy it.
     fn read(&self, unit: &UnitPlan, used: &[PathBuf], work: &Path) -> Result<Read> {
         let mut headers = BTreeSet::new();
         for path in used {
@@ -294,7 +294,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Moves the machine code that nvcc kept to names that a cache entry has; answers the architectures.
+/// Renames the machine code that nvcc kept to the names of a cache entry; returns the architectures.
 fn collect(work: &Path, flags: &[String]) -> Result<Vec<String>> {
     // `-gencode=arch=compute_90,code=sm_90`, or `code=[sm_90,compute_90]`.
     let words = flags.iter().filter(|flag| flag.contains("gencode")).flat_map(|flag| flag.split(['=', ',', '[', ']']));

@@ -1,5 +1,5 @@
 //! `provenance` of metadata.json: which program built a variant, and from which commit. It has the keys of kernel-builder, and
-//! is read as strictly as the Hub's library reads it: a variant whose provenance cannot be read does not load.
+//! is read as strictly as by the Hub's library, which does not load a variant whose provenance it cannot read.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ struct Builder {
     state: Option<State>,
 }
 
-/// A commit, and whether there were changes that it does not hold.
+/// A commit, and whether there were uncommitted changes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct State {
     #[serde(alias = "sha")]
@@ -33,7 +33,7 @@ struct State {
     dirty: bool,
 }
 
-/// A commit's whole name, by SHA-1 or SHA-256.
+/// A commit's full name, by SHA-1 or SHA-256.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(try_from = "String")]
 struct Commit(String);
@@ -47,7 +47,7 @@ struct Read {
     dirty: Option<bool>,
 }
 
-/// `null` is no value.
+/// `null` is an error, as in the Hub's library.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -75,7 +75,7 @@ impl TryFrom<Read> for Builder {
 }
 
 impl Provenance {
-    /// Of a build here and now, from these files of the project; with a remark if git does not tell.
+    /// The provenance of a build from these files of the project now, and a remark if git fails.
     pub(super) fn of(root: &Path, files: &[&Path]) -> (Self, Option<String>) {
         let version = concat!("kernels-harness ", env!("CARGO_PKG_VERSION")).to_owned();
         let found = state(root, files).transpose();
@@ -84,7 +84,7 @@ impl Provenance {
         (Self { kernel_builder: Builder { version, state: None }, kernel }, remark)
     }
 
-    /// What an earlier build wrote, if that is still true of the same sources: it was of a commit that HEAD descends from.
+    /// The provenance that an earlier build of the same sources wrote, if it is still true: its commit is an ancestor of HEAD.
     pub(super) fn kept(metadata: &str, root: &Path) -> Option<Self> {
         #[derive(Deserialize)]
         struct Written {
@@ -96,12 +96,12 @@ impl Provenance {
         Some(written)
     }
 
-    /// Whether it was built from changes that no commit holds, of which the Hub's library warns.
+    /// Whether it was built from uncommitted changes, of which the Hub's library warns.
     pub(crate) fn is_dirty(&self) -> bool {
         [&self.kernel_builder.state, &self.kernel].into_iter().flatten().any(|state| state.dirty)
     }
 
-    /// For a person.
+    /// The text for a user.
     pub(crate) fn shown(&self) -> String {
         let of = |state: &Option<State>| {
             let Some(State { commit, dirty }) = state else { return String::new() };
@@ -111,8 +111,8 @@ impl Provenance {
     }
 }
 
-/// The commit of a project, and what was changed since in these of its files; none outside of a repository. What git ignores
-/// and a compiler reads is no commit's either.
+/// The commit of a project, and which of these files have changed since; `None` outside a repository. Ignored files that a
+/// compiler reads count as changed, because no commit holds them.
 fn state(root: &Path, files: &[&Path]) -> Option<Result<State, String>> {
     let files: Vec<&str> = files.iter().filter_map(|path| path.to_str()).collect();
     let question = [&["--literal-pathspecs", "status", "--porcelain", "--ignored", "--"], files.as_slice()].concat();
@@ -122,7 +122,7 @@ fn state(root: &Path, files: &[&Path]) -> Option<Result<State, String>> {
     Some(commit_and(root, &question)?.and_then(state))
 }
 
-/// The commit of a project, and what git says to a question; none outside of a repository.
+/// The commit of a project, and git's answer to a question; `None` outside a repository.
 pub(crate) fn commit_and(root: &Path, question: &[&str]) -> Option<Result<(String, String), String>> {
     git_root(root)?;
     Some(git(root, &["rev-parse", "--verify", "HEAD"]).and_then(|commit| Ok((commit, git(root, question)?))))
@@ -130,7 +130,7 @@ pub(crate) fn commit_and(root: &Path, question: &[&str]) -> Option<Result<(Strin
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new("git");
-    // A project may be a stranger's clone, with a bare repository among its files whose settings name programs to run.
+    // A project may be an untrusted clone with a bare repository among its files, whose settings name programs to run.
     command
         .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "-C"])
         .arg(root)

@@ -3,7 +3,7 @@
 /// The last seven letters of a placeholder, in place of the digest: a sequence that is rare in machine code.
 pub(super) const TAIL: &str = "zqjxvkw";
 
-/// The object with `name` in place of every `placeholder`; `None` if parts of a placeholder are left, since a compiler may
+/// The object with `name` in place of every `placeholder`; `None` if parts of a placeholder are left, because a compiler may
 /// split a string across instructions.
 pub(super) fn renamed(object: &[u8], placeholder: &str, name: &str) -> Option<Vec<u8>> {
     let (from, to) = (placeholder.as_bytes(), name.as_bytes());
@@ -20,8 +20,8 @@ pub(super) fn renamed(object: &[u8], placeholder: &str, name: &str) -> Option<Ve
     (!has_part(&bytes)).then_some(bytes)
 }
 
-/// Whether there are parts of a placeholder: four bytes, since compilers move eight or four at once. Three would occur by
-/// chance in one of some twenty objects.
+/// Whether there are parts of a placeholder. A part has four bytes, because compilers move eight or four at once; three bytes
+/// would occur by chance in about one of twenty objects.
 pub(super) fn has_part(bytes: &[u8]) -> bool {
     let next = |last: &mut u32, byte: &u8| {
         *last = *last << 8 | u32::from(*byte);

@@ -32,7 +32,7 @@ use std::path::Path;
 
 use card::Place;
 use suite::Suite;
-use support::pending;
+use support::{generated, pending};
 
 #[test]
 fn every_row_of_the_table_has_a_cheat_or_a_reason_why_not() {
@@ -97,14 +97,7 @@ fn every_candidate_compiles_without_a_warning() {
 fn the_page_is_the_suite() {
     let path = suite::folder().join("README.md");
     let expected = Suite::read().to_markdown();
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, &expected).unwrap();
-    }
-    let there = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        there == expected,
-        "tests/cheats/README.md is not the suite's; run: UPDATE=1 cargo test --test cheats the_page"
-    );
+    generated(&path, &expected, "cheats the_page");
 }
 
 #[test]

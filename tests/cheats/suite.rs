@@ -9,6 +9,8 @@ use kernels::verify::Kind;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::support::hex;
+
 /// The whole suite.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -366,9 +368,4 @@ impl Candidate {
 pub fn kind_name(kind: Kind) -> String {
     let text = serde_json::to_value(kind).unwrap();
     text.as_str().unwrap().to_owned()
-}
-
-/// Bytes as lowercase hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::support::{Ran, Test, area, exists, snapshot, tree, write, write_skill};
+use crate::support::{Ran, Test, area, copy, exists, script, snapshot, tree, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -100,8 +100,7 @@ fn global_without_an_agent_finds_the_agents_on_the_machine() {
     let test = Test::new();
     fs::create_dir_all(test.home.join(".config/opencode")).unwrap();
     let program = test.root().join("bin/codex");
-    write(&program, "#!/bin/sh\n");
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&program, "");
     let path = program.parent().unwrap();
     Ran::of(test.command().env("PATH", path).args(["skills", "add", "--global"])).expect(0, &[]);
     assert!(exists(test.home.join(".config/opencode/skills/cuda-kernels")));
@@ -257,11 +256,6 @@ fn codex_with_the_shared_folder_gets_a_link_whichever_came_first() {
     let links = [".codex", ".agents"]
         .map(|folder| fs::read_link(test.project.join(folder).join("skills/cuda-kernels")).is_ok());
     assert_eq!(links.iter().filter(|link| **link).count(), 1);
-}
-
-fn copy(from: &Path, to: &Path) {
-    let status = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
-    assert!(status.success());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 
 use crate::support::walk_through::own_operation;
-use crate::support::{Ran, Test, exists, not_run, program, snapshot, write};
+use crate::support::{self, Ran, Test, exists, not_run, program, snapshot, write};
 
 fn edit(path: &Path, from: &str, to: &str) {
     let text = fs::read_to_string(path).unwrap();
@@ -311,7 +311,7 @@ fn killed_at_any_call_the_next_run_completes_it() {
     let (begun, there) = (test.at("begun"), test.at("there"));
     let copy = |to: &Path| {
         let _ = fs::remove_dir_all(to);
-        Ran::ok(std::process::Command::new("cp").arg("-a").arg(&begun).arg(to));
+        support::copy(&begun, to);
     };
     copy(&test.at("whole"));
     test.ok("add --blank mine --dir whole");

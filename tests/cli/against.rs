@@ -1,17 +1,14 @@
 //! `kernels bench --against`: what is refused before anything is measured, and who is named with which reason. Timing
 //! itself needs a card: benches/gpu/face.py.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ran, Test, write};
+use crate::support::{Ran, Test, script};
 
 /// A Python that prints this when it is probed.
 fn python(test: &Test, name: &str, says: &str) -> PathBuf {
     let path = test.root().join(name);
-    write(&path, format!("#!/bin/sh\n{says}\n"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, says);
     path
 }
 

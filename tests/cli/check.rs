@@ -7,15 +7,11 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ran, Test, snapshot, write};
+use crate::support::{Ran, Test, generated, root, snapshot, write};
 use kernels::check::RULES;
 use serde_json::Value;
 
 type Files = BTreeMap<String, String>;
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The files of a section: a name in backquotes and a colon, then a fenced block.
 fn blocks(text: &str) -> Files {
@@ -157,13 +153,7 @@ fn the_page_of_the_command_lists_the_rules() {
         );
     }
     let expected = format!("{before}<!-- rules -->\n{table}<!-- /rules -->\n{after}");
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, &expected).unwrap();
-    }
-    assert!(
-        fs::read_to_string(&path).unwrap() == expected,
-        "docs/check.md is not what it is generated from; run: UPDATE=1 cargo test --test cli check::the_page"
-    );
+    generated(&path, &expected, "cli check::the_page");
 }
 
 #[test]
@@ -280,7 +270,7 @@ fn sarif_has_what_its_schema_requires() {
     ]);
     let ran = test.run("check p --export a.sarif --export b.JSON --format sarif");
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
-    let log: Value = serde_json::from_str(&ran.out).unwrap();
+    let log = ran.json();
     let exported = fs::read_to_string(test.project.join("a.sarif")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&exported).unwrap(), log);
     assert_eq!(log["version"], "2.1.0");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::yaml::yaml;
-use crate::support::{Test, report, write};
+use crate::support::{Test, executable, report, write};
 use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
@@ -660,13 +660,11 @@ esac
 #[test]
 fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe() {
     use std::io::{BufRead, BufReader};
-    use std::os::unix::fs::PermissionsExt;
     for (signal, json) in [("TERM", false), ("INT", true)] {
         let test = Test::new();
         let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
         let bin = test.root().join("cuda/bin");
-        write(&bin.join("nvcc"), SLOW_NVCC);
-        fs::set_permissions(bin.join("nvcc"), fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&bin.join("nvcc"), SLOW_NVCC);
         assert!(Command::new("mkfifo").arg(bin.join("word")).status().unwrap().success());
         let mut command = test.command();
         command.arg("ci").args(["rmsnorm", "rope"].map(|name| bundled.join(name)));

@@ -2,15 +2,11 @@
 //! scripts here are such as a user may write; those of the examples are tried on the CPU where a Python has torch.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use crate::support::{Ran, Test, write};
+use crate::support::{Ran, Test, root, write};
 use kernels::evidence::{EndToEndEvidence, Freshness, page};
 use serde_json::{Value, json};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 fn contender(name: &str, median: f64) -> Value {
     json!({
@@ -140,7 +136,7 @@ fn json_has_the_whole_result_and_nothing_else_on_stdout() {
     let project = Project::new(&result(), "");
     let ran = project.run("bench model --e2e --json");
     assert_eq!(ran.code, 0, "{ran:#?}");
-    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    let said = ran.json();
     assert_eq!(said["result"]["cases"][0]["contenders"][1]["time_ms"]["median"], 42.0);
     assert_eq!(said["findings"], json!([]));
     assert_eq!(ran.err, "");
@@ -201,7 +197,7 @@ fn ci_says_that_a_model_s_evidence_is_stale_and_how_to_record_it() {
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let said = |status: &str| {
         let ran = project.run("ci model --json");
-        let json: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
+        let json = ran.json();
         let checks = json["projects"][0]["checks"].as_array().unwrap().clone();
         let name = "e2e-my_model on NVIDIA H100 80GB HBM3";
         let found = checks.iter().find(|check| check["name"] == name);

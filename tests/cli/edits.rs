@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Test, exists, list, snapshot};
+use crate::support::{Test, exists, list, snapshot};
 
 const DEMO: &str = ".claude/skills/demo";
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\n";
@@ -35,18 +34,12 @@ fn backups(test: &Test) -> Vec<Value> {
     test.json("skills backups")["backups"].as_array().unwrap().clone()
 }
 
-fn git(folder: &Path, test: &Test, arguments: &[&str]) -> String {
-    let mut command = test.command_of("git");
-    command.current_dir(folder).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
-    Ran::ok(&mut command).out
-}
-
 /// The project as its first commit.
 fn commit(test: &Test) {
     fs::remove_dir(test.at(".git")).unwrap();
-    git(&test.project, test, &["init", "--quiet"]);
-    git(&test.project, test, &["add", "--all"]);
-    git(&test.project, test, &["commit", "--quiet", "--message", "skills"]);
+    test.git(&test.project, ["init", "--quiet"]);
+    test.git(&test.project, ["add", "--all"]);
+    test.git(&test.project, ["commit", "--quiet", "--message", "skills"]);
 }
 
 /// The same home, in a clone of the project under this configuration.
@@ -56,7 +49,7 @@ fn cloned(mut test: Test, configuration: &[&str]) -> Test {
     for setting in configuration {
         arguments.extend(["--config", setting]);
     }
-    git(&test.project, &test, &[&arguments[..], &[".", clone.to_str().unwrap()]].concat());
+    test.git(&test.project, [&arguments[..], &[".", clone.to_str().unwrap()]].concat());
     test.project = clone;
     test
 }
@@ -192,7 +185,7 @@ fn a_clone_finds_the_base_in_git_and_without_it_nothing_is_guessed() {
     let test = cloned(test, &[]);
     assert!(!exists(test.at(".claude/.kernels")), "the area is committed");
     test.write(&format!("{DEMO}/guide.md"), &edits[0]);
-    git(&test.project, &test, &["commit", "--quiet", "--all", "--message", "edit"]);
+    test.git(&test.project, ["commit", "--quiet", "--all", "--message", "edit"]);
     assert_eq!(test.json("skills diff")["installs"][0]["base_is_exact"], true);
     let edit = snapshot(test.at(DEMO));
     fs::rename(test.at(".git"), test.root().join("git")).unwrap();
@@ -307,9 +300,9 @@ fn a_clone_with_autocrlf_is_current_and_its_edits_merge() {
     // What is proposed helps.
     let test = cloned(test, &["core.autocrlf=true"]);
     test.write(".gitattributes", ".claude/skills/** -text\n");
-    git(&test.project, &test, &["rm", "--quiet", "--cached", "-r", "."]);
-    git(&test.project, &test, &["add", ".gitattributes"]);
-    git(&test.project, &test, &["reset", "--quiet", "--hard", "HEAD"]);
+    test.git(&test.project, ["rm", "--quiet", "--cached", "-r", "."]);
+    test.git(&test.project, ["add", ".gitattributes"]);
+    test.git(&test.project, ["reset", "--quiet", "--hard", "HEAD"]);
     // A mixture is an edit.
     test.write(&format!("{DEMO}/guide.md"), "one\r\ntwo\nthree\nfour\nfive\n");
     test.run("skills status").expect(1, &["M guide.md"]);
@@ -330,7 +323,7 @@ fn a_clone_without_links_is_mended_by_update() {
     assert!(test.at(DEMO).is_symlink() && test.at(DEMO).join("guide.md").exists());
     assert!(backups(&test).is_empty());
     test.ok("skills status");
-    assert_eq!(git(&test.project, &test, &["status", "--porcelain"]), "");
+    assert_eq!(test.git(&test.project, ["status", "--porcelain"]), "");
     // Anything else in such a file is the user's.
     for text in ["../../.agents/skills/other", "../../.agents/skills/demo\n", "/etc/demo", "mine"] {
         fs::remove_file(test.at(DEMO)).unwrap();
@@ -354,7 +347,7 @@ fn a_repair_changes_nothing_that_git_tracks() {
     test.ok("skills update").expect(0, &["repaired"]);
     test.write(&format!("{DEMO}/guide.md"), "mine\n");
     test.ok("skills update --force").expect(0, &["replaced"]);
-    assert_eq!(git(&test.project, &test, &["status", "--porcelain"]), "");
+    assert_eq!(test.git(&test.project, ["status", "--porcelain"]), "");
     let receipt = test.at(DEMO).join(".kernels.json");
     let before = fs::read(&receipt).unwrap();
     source(&test, "2", LINES);

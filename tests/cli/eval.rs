@@ -3,14 +3,11 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Ran, Test};
+use crate::support::{Ran, Test, picture, wait_until, write};
 
 const JUDGE: &str = "reward=0\n[ \"$(cat answer.txt)\" = 42 ] && reward=1\necho \"{\\\"reward\\\": $reward}\" > \"$REWARD_DIR/reward.json\"\n";
 
@@ -29,8 +26,7 @@ fn task(test: &Test, folder: &str, about: &str) {
 /// An agent: a script beside the project, and how it is named.
 fn agent(test: &Test, name: &str, script: &str) -> String {
     let path = test.outside().join(name);
-    fs::create_dir_all(test.outside()).unwrap();
-    fs::write(&path, script).unwrap();
+    write(&path, script);
     format!("exec:sh {}", path.display())
 }
 
@@ -39,7 +35,7 @@ fn eval(test: &Test, arguments: &[&str]) -> Ran {
 }
 
 fn report(ran: &Ran) -> Value {
-    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+    ran.json()
 }
 
 fn rows(report: &Value) -> Vec<Value> {
@@ -129,13 +125,8 @@ fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
         let row = rows.iter().find(|row| row["agent"] == name.as_str()).unwrap();
         assert!(row["seconds"].as_f64().unwrap() < 20.0, "{row:#}");
     }
-    let size: u64 = walk(&test.at("run")).iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    let size: usize = picture(&test.at("run")).values().map(|(_, bytes)| bytes.len()).sum();
     assert!(size < 1 << 20, "the run keeps {size} bytes");
-}
-
-fn walk(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -296,11 +287,7 @@ fn what_a_killed_worker_ran_does_not_go_on() {
     command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--agent", &agent, "--json"]);
     let running = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let sleeping = || pids(&format!("sleep\0{mark}\0"));
-    let begun = Instant::now();
-    while sleeping().len() < 3 && begun.elapsed() < Duration::from_secs(60) {
-        thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(sleeping().len(), 3);
+    wait_until("three sleep", || sleeping().len() == 3);
     let worker = pids("__worker\0{\"supervise\"");
     let below = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -337,10 +324,7 @@ fn a_killed_run_goes_on_and_does_nothing_twice() {
     let mut running = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let events = || fs::read_to_string(test.at("run/events.jsonl")).unwrap_or_default();
     let done = || events().lines().filter(|line| line.contains("\"kind\":\"row\"")).count();
-    let begun = Instant::now();
-    while done() < 2 && begun.elapsed() < Duration::from_secs(60) {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("two runs are done", || done() >= 2);
     running.kill().unwrap();
     running.wait().unwrap();
     let before = done();

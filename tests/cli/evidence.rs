@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::report;
+use crate::support::{generated, report, ssh_key};
 use kernels::bench::{BenchReport, Residency};
 use kernels::evidence::signature::{self, Signed};
 use kernels::evidence::{self, Evidence, Freshness, Peers, Texts, form, page};
@@ -30,21 +30,6 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Compares a file with its expected contents, or writes them with UPDATE=1.
-fn hold(path: &Path, wanted: &str) {
-    if std::env::var_os("UPDATE").is_some() {
-        // Atomically, because another test may read the file at the same time.
-        let new = path.with_extension("new");
-        fs::write(&new, wanted).unwrap();
-        fs::rename(new, path).unwrap();
-    }
-    assert!(
-        fs::read_to_string(path).unwrap() == wanted,
-        "{} is not what evidence/ says; run: UPDATE=1 cargo test --test cli evidence::",
-        path.display()
-    );
-}
-
 #[test]
 fn the_tables_of_the_pages_are_those_of_the_evidence() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -59,7 +44,7 @@ fn the_tables_of_the_pages_are_those_of_the_evidence() {
             tables += 1;
             let rendered = page::render(&there, &root.join("evidence"))
                 .unwrap_or_else(|error| panic!("{}: {error:#}", page.display()));
-            hold(&page, &rendered);
+            generated(&page, &rendered, "cli evidence::");
         }
     }
     assert!(tables > 10, "the pages have {tables} tables");
@@ -70,7 +55,7 @@ fn every_record_has_a_case_a_line() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for path in files(&root.join("evidence"), ".json") {
         let value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        hold(&path, &form::text(&value).unwrap());
+        generated(&path, &form::text(&value).unwrap(), "cli evidence::");
     }
 }
 
@@ -242,9 +227,7 @@ fn a_signature_is_of_one_record_by_one_of_the_signers() {
     let path = dir.path().join("rms_norm-h100.json");
     let key = |name: &str| {
         let key = dir.path().join(name);
-        let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status().unwrap();
-        assert!(made.success());
-        let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+        let public = ssh_key(&key);
         (key, format!("{name}@example.org {public}"))
     };
     let ((ours, us), (theirs, _)) = (key("ours"), key("theirs"));

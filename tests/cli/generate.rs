@@ -1,8 +1,10 @@
 //! `kernels skills generate`: traces of real agents, secrets in them, and writers that answer well and badly.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
+use crate::support::http;
 use crate::support::{Test, exists, write};
 
 const GOOD: &str = "=== SKILL.md\n---\nname: norms\ndescription: Norms. Use when writing norms.\n---\n# Norms\n\nMeasure first.\n=== END\n";
@@ -181,7 +183,7 @@ fn a_draft_is_refined_on_some_tasks_and_taken_for_what_it_does_on_others() {
     test.write("tasks/eel/tests/test.sh", "echo 0 > $REWARD_DIR/reward.txt\n");
     writers(&test, &[draft("Say nothing."), draft("Say it. all: bang")]);
     let ran = with_students(&test, &student, &["-o", "norms"]);
-    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report = ran.json();
     assert_eq!(report["accepted"], true, "{report:#}");
     let drafts = report["drafts"].as_array().unwrap();
     let lifts: Vec<f64> = drafts.iter().map(|draft| draft["train"]["lift"][0][1].as_f64().unwrap()).collect();
@@ -228,7 +230,7 @@ fn a_skill_that_is_there_becomes_better_in_its_place() {
     test.write("skills/norms/notes.txt", "mine\n");
     writers(&test, &[draft("Say it. all: bang")]);
     let ran = with_students(&test, &student, &["--from", "skills/norms"]);
-    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report = ran.json();
     assert_eq!(report["accepted"], true, "{report:#}");
     assert!(fs::read_to_string(test.home.join("question-1")).unwrap().contains("not ant"));
     assert!(fs::read_to_string(test.at("skills/norms/SKILL.md")).unwrap().contains("all: bang"));
@@ -242,29 +244,13 @@ fn a_skill_that_is_there_becomes_better_in_its_place() {
 /// A model writes, over HTTP.
 #[test]
 fn skills_generate_writer_http() {
-    use std::io::{Read as _, Write as _};
     let test = Test::new();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut seen = Vec::new();
-            let mut part = vec![0; 65536];
-            while !String::from_utf8_lossy(&seen).contains("Form of the answer") {
-                let count = stream.read(&mut part).unwrap();
-                seen.extend_from_slice(&part[..count]);
-            }
-            let message = serde_json::json!({ "choices": [{ "message": { "content": GOOD } }] }).to_string();
-            write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{message}",
-                message.len()
-            )
-            .unwrap();
-        }
+    let address = http::serve(|request, stream| {
+        assert!(request.body.to_string().contains("Form of the answer"), "{request:#?}");
+        let message = serde_json::json!({ "choices": [{ "message": { "content": GOOD } }] });
+        stream.write_all(&http::answer("200 OK", "", message.to_string()))
     });
-    let typed = format!("skills generate norms -o norms --writer http://{address}#m");
+    let typed = format!("skills generate norms -o norms --writer {address}#m");
     test.run(&typed).expect(0, &["wrote"]);
     test.ok("skills validate norms --strict");
     test.run("skills generate norms -o other --writer dir:norms").expect(2, &["a folder writes nothing"]);

@@ -249,11 +249,7 @@ fn a_strangers_project_runs_nothing_before_it_is_built() {
         write(&demo.root.join(format!("{name}.py")), format!("open('{}', 'w')\nraise SystemExit(0)\n", ran.display()));
     }
     // A bare repository among the files of a clone, whose settings name a program that git is to run.
-    let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        command.current_dir(&demo.root).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
-        assert!(command.output().unwrap().status.success(), "git {arguments:?}");
-    };
+    let git = |arguments: &[&str]| demo.test.git(&demo.root, arguments);
     git(&["init", "-q", "--bare", "."]);
     let bare = ["--git-dir=.", "--work-tree=."];
     git(&[&bare[..], &["add", "-f", "build.toml"]].concat());

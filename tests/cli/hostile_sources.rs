@@ -5,10 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use crate::support::site::{Answer, Repository, Site};
-use crate::support::{Ran, Test, exists, picture, write_skill};
+use crate::support::{Ran, Test, exists, picture, sha256, write_skill};
 
 #[track_caller]
 fn refused(test: &Test, typed: &str, words: &[&str]) {
@@ -70,7 +69,7 @@ fn an_index_leads_to_no_server_of_this_machine_or_its_network() {
     let (test, site, other) = (Test::new(), Site::new(), Site::new());
     let page = "---\nname: page\ndescription: One file. Use when tested.\n---\n# Page\n";
     other.put("/page.md", page);
-    let digest = Sha256::digest(page).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"));
+    let digest = format!("sha256:{}", sha256(page));
     for url in [other.url("/page.md"), "http://192.0.2.1/page.md".to_owned(), "file:///etc/passwd".to_owned()] {
         let entry = json!({"name": "page", "type": "skill-md", "url": url, "digest": digest});
         site.put("/.well-known/agent-skills/index.json", json!({"skills": [entry]}).to_string());

@@ -1,12 +1,11 @@
 //! `kernels hub` against a Hub on loopback.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
 use crate::support::hub::{Demo, Server, VARIANTS};
-use crate::support::{Ran, write};
+use crate::support::{Ran, script, write};
 
 /// A Hub with `acme/demo`, version 1.
 fn published() -> (Server, Demo) {
@@ -18,7 +17,7 @@ fn published() -> (Server, Demo) {
 fn json(server: &Server, demo: &Demo, typed: &str, code: i32) -> Value {
     let ran = demo.run(server, &format!("hub {typed} --json"));
     assert_eq!(ran.code, code, "{typed}: {ran:#?}");
-    serde_json::from_str(&ran.out).unwrap()
+    ran.json()
 }
 
 #[test]
@@ -45,7 +44,7 @@ fn a_kernel_is_described_by_version_branch_tag_and_commit() {
     let variants = |options: &str| {
         let mut command = demo.command(&server, &format!("hub variants acme/demo{options} --json"));
         let ran = Ran::of(command.env("VIRTUAL_ENV", demo.test.root().join("venv")));
-        let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+        let report = ran.json();
         report["variants"].as_array().unwrap().clone()
     };
     let (all, fit) = (variants(" --all-versions"), variants(" --only-compatible"));
@@ -151,8 +150,7 @@ fn a_file_that_is_not_the_one_that_was_built_fails_verification() {
 fn what_it_takes_to_run_a_variants_functions_is_said_before_anything_is_fetched() {
     let (server, demo) = published();
     let python = demo.test.root().join("python");
-    write(&python, "#!/bin/sh\necho True True\n");
-    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&python, "echo True True");
     let verify = |options: &str| {
         let mut command = demo.command(&server, "hub verify acme/demo");
         Ran::of(command.env("CUDA_VISIBLE_DEVICES", "").env("KERNELS_PYTHON", &python).args(options.split(' ')))

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use crate::support::{Ran, Test, exists, not_run, program, snapshot, write};
+use crate::support::{Ran, Test, exists, generated, names, not_run, program, root, script, snapshot, write};
 use kernels::project::Project;
 use serde_json::{Value, json};
 
@@ -19,10 +19,6 @@ const EXAMPLES: [(&str, &str, &[&str]); 2] = [
     ("examples/ltx_video", "init ltx-video-kernels --for ltx-video", &["integration", "benchmark_e2e.py"]),
     ("examples/qwen3_8b", "init qwen3-kernels --for qwen3", &["integration", "benchmark_e2e.py"]),
 ];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The families: all their operations as `--op` takes them, and the source folders of their kernels.
 fn families() -> BTreeMap<String, (Vec<String>, Vec<PathBuf>)> {
@@ -62,11 +58,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
 }
 
 fn leftovers(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .filter(|name| name.starts_with(".kernels"))
-        .collect()
+    names(folder).into_iter().filter(|name| name.starts_with(".kernels")).collect()
 }
 
 #[test]
@@ -334,14 +326,8 @@ fn the_walk_through_has_what_every_project_has() {
     for path in
         ["benchmarks/benchmark.py", "tests/conftest.py", "tests/support.py", "tests/test_ops.py", "torch-ext/binding.h"]
     {
-        let given = fs::read(root().join("scaffold/common").join(path)).unwrap();
-        if std::env::var_os("UPDATE").is_some() {
-            write(&example.join(path), &given);
-        }
-        assert!(
-            fs::read(example.join(path)).unwrap() == given,
-            "examples/layer_norm_gelu/{path} is not scaffold's; run: UPDATE=1 cargo test --test cli the_walk_through"
-        );
+        let given = fs::read_to_string(root().join("scaffold/common").join(path)).unwrap();
+        generated(&example.join(path), &given, "cli the_walk_through");
     }
 }
 
@@ -755,8 +741,7 @@ fn a_repository_begins_with_everything_committed() {
     let test = Test::without_git();
     // The user's hooks, signing and global ignore files must not affect this commit.
     let hook = test.home.join("hooks/pre-commit");
-    write(&hook, "#!/bin/sh\nexit 1\n");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&hook, "exit 1");
     write(&test.home.join("ignored"), "*.toml\nLICENSE\n");
     let home = test.home.display();
     with_identity(
@@ -769,7 +754,7 @@ fn a_repository_begins_with_everything_committed() {
     let mut command = test.command();
     command.env("GIT_DIR", "/nowhere").env("GIT_WORK_TREE", "/").env("GIT_INDEX_FILE", "/nowhere");
     let ran = Ran::of(command.args(["init", "k1", "--op", "blank", "--json"]));
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e} {ran:?}"));
+    let report = ran.json();
     assert_eq!(report["git"]["state"], "committed", "{report:#}");
     let folder = test.project.join("k1");
     assert_eq!(git(&folder, &["status", "--porcelain", "--ignored"]), "");
@@ -818,9 +803,8 @@ fn without_git_or_against_it_there_is_none() {
     ran.expect(0, &["git is not in PATH"]);
     assert!(!exists(test.project.join("k1/.git")));
     // A git that fails.
-    write(&test.home.join("bin/git"), "#!/bin/sh\necho 'fatal: out of luck' >&2\nexit 128\n");
     let broken = test.home.join("bin/git");
-    fs::set_permissions(&broken, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&broken, "echo 'fatal: out of luck' >&2\nexit 128");
     let mut command = test.command();
     command.env("PATH", broken.parent().unwrap());
     let ran = Ran::of(command.args(["init", "k2", "--op", "blank"]));

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{Ran, Test, program, write, write_skill};
+use crate::support::{Ran, Test, program, script, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -147,9 +147,7 @@ fn doctor_reads_versions_without_running_anything() {
     let package = test.root().join("node_modules/codex");
     write(&package.join("package.json"), "{\"name\":\"codex\",\"version\":\"1.2.3\"}");
     let marker = test.root().join("was-run");
-    write(&package.join("bin/codex.js"), format!("#!/bin/sh\ntouch {}\n", marker.display()));
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(package.join("bin/codex.js"), mode).unwrap();
+    script(&package.join("bin/codex.js"), format!("touch {}", marker.display()));
     let bin = test.root().join("bin");
     fs::create_dir(&bin).unwrap();
     symlink(package.join("bin/codex.js"), bin.join("codex")).unwrap();

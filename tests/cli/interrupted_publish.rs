@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
 use crate::support::hub::{Demo, Server, VARIANTS};
-use crate::support::{Ran, write};
+use crate::support::{Ran, executable};
 
 const TYPED: &str = "publish --unproved --tag v1.0";
 
@@ -46,8 +45,7 @@ fn killed(demo: &Demo, server: &Server, at: usize, after: bool) -> bool {
         folder.display(),
         if after { "/usr/bin/curl \"$@\"" } else { "" },
     );
-    write(&folder.join("curl"), script);
-    fs::set_permissions(folder.join("curl"), fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.join("curl"), script);
     let path = format!("{}:/usr/bin:/bin", folder.display());
     let ran = Ran::of_redirected(demo.command(server, TYPED).env("PATH", path), Stdio::piped());
     assert!(ran.code == -1 || ran.code == 0, "{ran:#?}");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Test, exists, snapshot, tree, write, write_skill};
+use crate::support::{self, Test, exists, snapshot, tree, write, write_skill};
 
 #[test]
 fn status_tells_every_state_apart_and_exits_1_unless_all_is_current() {
@@ -103,10 +103,8 @@ fn diff_shows_a_persons_edits_as_a_unified_diff() {
     fs::remove_file(folder.join("blob")).unwrap();
     let patch = test.ok("skills diff").out;
     let copy = test.root().join("copy");
-    fs::create_dir(&copy).unwrap();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
-    let copied = std::process::Command::new("cp").args(["-a", source]).arg(copy.join("cuda-kernels")).status().unwrap();
-    assert!(copied.success());
+    support::copy(std::path::Path::new(source), &copy.join("cuda-kernels"));
     fs::write(copy.join("diff"), patch).unwrap();
     let patched = std::process::Command::new("patch")
         .current_dir(&copy)

@@ -1,13 +1,12 @@
 //! `kernels publish` against a Hub on loopback.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::support::hub::{Demo, Server, VARIANTS};
-use crate::support::{Ran, write};
+use crate::support::{Ran, script, write};
 
 #[test]
 fn a_project_is_published_and_the_same_again_is_no_commit() {
@@ -203,8 +202,7 @@ fn the_token_is_in_no_argument_and_goes_nowhere_unencrypted() {
     // Tells what curl was called with.
     let bin = demo.test.root().join("bin");
     let log = demo.test.root().join("arguments");
-    write(&bin.join("curl"), format!("#!/bin/sh\necho \"$@\" >> {}\nexec /usr/bin/curl \"$@\"\n", log.display()));
-    fs::set_permissions(bin.join("curl"), fs::Permissions::from_mode(0o755)).unwrap();
+    script(&bin.join("curl"), format!("echo \"$@\" >> {}\nexec /usr/bin/curl \"$@\"", log.display()));
     let path = format!("{}:/usr/bin:/bin", bin.display());
     Ran::of(demo.command(&server, "publish --unproved").env("PATH", &path)).expect(0, &["published"]);
     let said = fs::read_to_string(&log).unwrap();
@@ -279,11 +277,7 @@ fn nothing_is_sent_of_a_project_that_is_not_in_order() {
     refused(" --unproved --branch main", &["and not to `main`"]);
     demo.run(&server, "publish --repo demo").expect(2, &["OWNER/NAME"]);
     // Git, where the project lies in a repository.
-    let git = |arguments: &str| {
-        let mut command = Command::new("git");
-        command.current_dir(&demo.root).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments.split(' '));
-        assert!(command.output().unwrap().status.success(), "git {arguments}");
-    };
+    let git = |typed: &str| demo.test.git(&demo.root, typed.split(' '));
     git("init -q");
     git("add -A .");
     git("commit -qm first");

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,60 +16,37 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::search::{archive, project, standings};
-use crate::support::{Ran, Test, tree};
+use crate::support::http::{self, Request};
+use crate::support::{Ran, Test, executable, tree};
 
 /// A model with a known price: 0.001 dollars for 1,000 tokens of a question, 0.0005 for 100 of an answer.
 const MODEL: &str = "claude-haiku-4-5";
 const KEY: &str = "sk-SECRET-a2f9c1";
 
-/// The requests so far: head and body.
-type Log = Arc<Mutex<Vec<(String, Value)>>>;
+/// The requests so far.
+type Log = Arc<Mutex<Vec<Request>>>;
 
 /// Answers each request with what `answer` makes of its body and of its number. What is empty closes the connection.
 fn serve(answer: impl Fn(&Value, usize) -> Vec<u8> + Send + Sync + 'static) -> (String, Log) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
     let log = Log::default();
-    let (shared, answer) = (Arc::clone(&log), Arc::new(answer));
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let (log, answer) = (Arc::clone(&shared), Arc::clone(&answer));
-            thread::spawn(move || one(stream, &log, &*answer));
-        }
+    let shared = Arc::clone(&log);
+    let address = http::serve(move |request, stream| {
+        let body = request.body.clone();
+        let number = {
+            let mut log = shared.lock().unwrap();
+            log.push(request);
+            log.len() - 1
+        };
+        stream.write_all(&answer(&body, number))
     });
     (address, log)
-}
-
-/// None where the client has gone.
-fn one(mut stream: TcpStream, log: &Log, answer: &dyn Fn(&Value, usize) -> Vec<u8>) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let (mut head, mut line) = (String::new(), String::new());
-    while reader.read_line(&mut line).ok()? > 2 {
-        head += &std::mem::take(&mut line);
-    }
-    let lower = head.to_lowercase();
-    let length = lower.split("content-length: ").nth(1)?.lines().next()?.trim().parse().ok()?;
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let body: Value = serde_json::from_slice(&body).ok()?;
-    let number = {
-        let mut log = log.lock().unwrap();
-        log.push((head, body.clone()));
-        log.len() - 1
-    };
-    stream.write_all(&answer(&body, number)).ok()?;
-    stream.shutdown(Shutdown::Both).ok()
-}
-
-fn http(status: &str, headers: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n{body}", body.len()).into()
 }
 
 /// A chat's answer that ended for this reason.
 fn chat(text: &str, reason: &str) -> Vec<u8> {
     let choice = json!({ "message": { "content": text }, "finish_reason": reason });
     let usage = json!({ "prompt_tokens": 1000, "completion_tokens": 100 });
-    http("200 OK", "", &json!({ "model": MODEL, "choices": [choice], "usage": usage }).to_string())
+    http::answer("200 OK", "", json!({ "model": MODEL, "choices": [choice], "usage": usage }).to_string())
 }
 
 fn edit(file: &str, from: &str, to: &str) -> String {
@@ -182,7 +157,7 @@ fn a_run_that_is_killed_at_every_event_asks_and_evaluates_nothing_twice() {
     assert!(killed > 8, "killed {killed} times");
     assert_eq!(steps(&run), whole);
     let log = log.lock().unwrap();
-    let bodies: Vec<&Value> = log[questions..].iter().map(|(_, body)| body).collect();
+    let bodies: Vec<&Value> = log[questions..].iter().map(|request| &request.body).collect();
     for (at, body) in bodies.iter().enumerate() {
         let again = bodies[..at].iter().rposition(|earlier| earlier == body);
         assert!(again.is_none_or(|first| under_way.contains(&(questions + first))), "question {at} is paid twice");
@@ -225,14 +200,14 @@ fn what_a_model_answers_is_booked_and_what_is_no_edit_is_caught_by_name() {
         ),
         (chat(&format!("FILE: tile.h\n{}c\n{nested}", "`".repeat(901)), "stop"), "cut-off", true),
         (chat(&format!("FILE: {}", "/x".repeat(400_000)), "stop"), "path-refused", true),
-        (http("400 Bad Request", "", r#"{"error":{"message":"too long"}}"#), "no-answer", false),
-        (http("200 OK", "", "<html></html>"), "no-answer", false),
-        (http("200 OK", "", &" ".repeat(17 << 20)), "no-answer", false),
+        (http::answer("400 Bad Request", "", r#"{"error":{"message":"too long"}}"#), "no-answer", false),
+        (http::answer("200 OK", "", "<html></html>"), "no-answer", false),
+        (http::answer("200 OK", "", " ".repeat(17 << 20)), "no-answer", false),
     ];
     let answers: Vec<Vec<u8>> = cases.iter().map(|(answer, ..)| answer.clone()).collect();
     // Before the first: what passes when it is asked again.
     let passing = [
-        http("429 Too Many Requests", "Retry-After: 0\r\n", "{}"),
+        http::answer("429 Too Many Requests", "Retry-After: 0\r\n", "{}"),
         Vec::new(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{\"choices\"".to_vec(),
     ];
@@ -270,7 +245,7 @@ fn what_a_model_answers_is_booked_and_what_is_no_edit_is_caught_by_name() {
     assert!(fs::read_to_string(test.at("task/tile.h")).unwrap().contains("TILE 128"));
     assert!(fs::metadata(test.at("run/events.jsonl")).unwrap().len() < 100_000, "findings quote what was answered");
     // What is asked of a model is what the operators say.
-    let (_, body) = &log.lock().unwrap()[0];
+    let body = &log.lock().unwrap()[0].body;
     assert!(body["messages"][0]["content"].as_str().unwrap().contains("SEARCH"), "{body}");
 }
 
@@ -280,17 +255,15 @@ fn a_key_is_nowhere_but_in_the_requests() {
     project(&test);
     // A compiler that says what it sees of its environment, which becomes a finding.
     let nvcc = test.outside().join("cuda/bin/nvcc");
-    fs::create_dir_all(nvcc.parent().unwrap()).unwrap();
-    let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Cuda compilation tools, release 13.0, V13.0.88' && exit\n\
+    let text = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'Cuda compilation tools, release 13.0, V13.0.88' && exit\n\
                   [ \"$1\" = --list-gpu-code ] && echo sm_75 sm_80 sm_90 sm_100 && exit\necho \"SEEN $(env)\" >&2\nexit 1\n";
-    fs::write(&nvcc, script).unwrap();
-    fs::set_permissions(&nvcc, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&nvcc, text);
     // A server that repeats what it is sent.
     let (address, log) = serve(|body, at| {
         let text =
             format!("Key {KEY}.\n{}", edit("tile.h", "#define TILE 128", &format!("#define TILE {at} // {KEY}")));
         if at == 0 {
-            http("429 Slow", "Retry-After: 0\r\n", KEY)
+            http::answer("429 Slow", "Retry-After: 0\r\n", KEY)
         } else if at < 3 {
             chat(&text, "stop")
         } else {
@@ -306,14 +279,14 @@ fn a_key_is_nowhere_but_in_the_requests() {
         assert!(!text.contains(KEY) && !text.contains("a2f9c1"), "{text}");
     }
     let log = log.lock().unwrap();
-    assert!(log.len() > 2 && log.iter().all(|(head, body)| head.contains(KEY) && !body.to_string().contains(KEY)));
+    assert!(log.len() > 2 && log.iter().all(|one| one.head.contains(KEY) && !one.body.to_string().contains(KEY)));
 }
 
 #[test]
 fn what_every_question_would_meet_stops_the_run_and_money_is_counted() {
     let test = Test::new();
     project(&test);
-    let (address, log) = serve(|body, at| if at == 0 { http("401 No", "", "{}") } else { tiles(body, at) });
+    let (address, log) = serve(|body, at| if at == 0 { http::answer("401 No", "", "{}") } else { tiles(body, at) });
     let named = proposer(&address);
     let words = |proposer: &str, budget: &str| {
         let all = ["run", "task", "--proposer", proposer, "--out", "run", "--budget", budget];

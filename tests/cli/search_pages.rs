@@ -8,7 +8,7 @@ use std::fs;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::support::Test;
+use crate::support::{Test, copy, sha256};
 
 /// A run's folder as a test writes it.
 struct Archive<'a> {
@@ -38,7 +38,7 @@ impl<'a> Archive<'a> {
 
     fn blob(&self, contents: &Value) -> String {
         let bytes = contents.to_string();
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = sha256(&bytes);
         self.test.write(&format!("{}/blobs/{}/{}", self.run, &digest[..2], &digest[2..]), bytes);
         digest
     }
@@ -155,8 +155,7 @@ fn the_status_of_a_thousand_candidates_is_read_from_its_events_alone() {
 /// Leaves a project below the folder that `KERNELS_TEST_KEEP` names, to be looked at in a browser and loaded in Python.
 fn keep(test: &Test, name: &str) {
     if let Ok(folder) = std::env::var("KERNELS_TEST_KEEP") {
-        fs::create_dir_all(&folder).unwrap();
-        std::process::Command::new("cp").arg("-r").arg(&test.project).arg(format!("{folder}/{name}")).status().unwrap();
+        copy(&test.project, &std::path::Path::new(&folder).join(name));
     }
 }
 

@@ -2,21 +2,18 @@
 //! changed, exchanged, removed or made by somebody else.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
 
 use crate::support::hub::{Demo, Server, VARIANTS};
-use crate::support::{Ran, write};
+use crate::support::{Ran, executable, ssh_key, write};
 
 /// An SSH key without a passphrase, and a file of signers that allows it to this principal.
 fn key(demo: &Demo, principal: &str) -> (PathBuf, PathBuf) {
     let key = demo.test.root().join(principal);
-    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
-    assert!(made.unwrap().success());
-    let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+    let public = ssh_key(&key);
     let signers = demo.test.root().join(format!("{principal}-signers"));
     write(&signers, format!("{principal} {public}"));
     (key, signers)
@@ -130,8 +127,7 @@ fn cosign_signs_beside_the_metadata_and_who_may_have_signed_is_asked() {
         .expect(1, &["cosign", "not installed", "--sign=KEY"]);
     assert_eq!(server.state()["repos"], json!({}), "nothing may be published unsigned");
     let cosign = bin.join("cosign");
-    write(&cosign, COSIGN);
-    fs::set_permissions(&cosign, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&cosign, COSIGN);
     write(&bin.join("old"), "");
     run(&demo, &server, &bin, &["publish", "--unproved", "--sign"]).expect(1, &["version 3 or later"]);
     fs::remove_file(bin.join("old")).unwrap();

@@ -7,10 +7,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::support::site::{Answer, Repository, Site};
-use crate::support::{Ran, Test, exists, list, picture, snapshot, tree, write_skill};
+use crate::support::{self, Ran, Test, exists, list, picture, snapshot, tree, write_skill};
 
 /// A repository with the skills `review` and `release` in `skills/`.
 fn with_repository() -> (Test, Repository) {
@@ -54,7 +53,7 @@ fn packed(test: &Test, name: &str) -> Vec<u8> {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    format!("sha256:{}", support::sha256(bytes))
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! Who does the tasks of `kernels skills eval`: a bare model behind a scripted server, and a folder.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write as _;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Test};
+use crate::support::http::{self, Request};
+use crate::support::{Ran, Test, files_with};
 
 const TEST: &str = "#!/bin/bash\nif [ \"$(cat answer.txt)\" = 42 ]; then r=1; else r=0; fi\n\
                     echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
@@ -24,39 +23,18 @@ fn world() -> Test {
 }
 
 /// Answers each request as a model that is told `results` results; sends on every request.
-fn serve(answers: fn(system: &str, results: usize) -> Value) -> (String, Receiver<(String, Value)>) {
-    let server = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", server.local_addr().unwrap());
+fn serve(answers: fn(system: &str, results: usize) -> Value) -> (String, Receiver<Request>) {
     let (send, asked) = channel();
-    thread::spawn(move || {
-        for stream in server.incoming() {
-            let mut stream = stream.unwrap();
-            let (head, body) = request(&stream);
-            if body.is_null() {
-                break;
-            }
-            let messages = body["messages"].as_array().unwrap();
-            let results = messages.iter().filter(|message| message["role"] == "tool").count();
-            let message = answers(messages[0]["content"].as_str().unwrap(), results);
-            let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10 });
-            let text = json!({ "choices": [{ "message": message }], "usage": usage }).to_string();
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len()).unwrap();
-            let _ = send.send((head, body));
-        }
+    let address = http::serve(move |request, stream| {
+        let messages = request.body["messages"].as_array().unwrap();
+        let results = messages.iter().filter(|message| message["role"] == "tool").count();
+        let message = answers(messages[0]["content"].as_str().unwrap(), results);
+        let usage = json!({ "prompt_tokens": 100, "completion_tokens": 10 });
+        let text = json!({ "choices": [{ "message": message }], "usage": usage }).to_string();
+        let _ = send.send(request);
+        stream.write_all(&http::answer("200 OK", "", text))
     });
     (address, asked)
-}
-
-fn request(stream: &TcpStream) -> (String, Value) {
-    let mut reader = BufReader::new(stream);
-    let (mut head, mut line) = (String::new(), String::new());
-    while reader.read_line(&mut line).unwrap() > 2 {
-        head += &std::mem::take(&mut line).to_lowercase();
-    }
-    let length = head.split("content-length: ").nth(1).map_or("0", |rest| rest.lines().next().unwrap());
-    let mut body = vec![0; length.trim().parse().unwrap()];
-    reader.read_exact(&mut body).unwrap();
-    (head, serde_json::from_slice(&body).unwrap_or(Value::Null))
 }
 
 fn calls(calls: &[(&str, Value)]) -> Value {
@@ -92,8 +70,7 @@ fn model(system: &str, results: usize) -> Value {
 }
 
 fn rows(ran: &Ran) -> Vec<Value> {
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
-    report["rows"].as_array().unwrap().clone()
+    ran.json()["rows"].as_array().unwrap().clone()
 }
 
 #[test]
@@ -112,12 +89,10 @@ fn a_bare_model_works_in_its_workspace_alone_and_is_not_asked_again() {
         let loaded = if row["arm"] == "with" { json!(true) } else { Value::Null };
         assert_eq!(row["loaded"], loaded, "{row:#}");
     }
-    // The server ends, and with it the list of what it was asked.
-    drop(TcpStream::connect(address.trim_start_matches("http://")).unwrap());
-    let asked: Vec<_> = asked.iter().collect();
-    assert_eq!(asked.len(), 6);
-    for (head, body) in &asked {
-        assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
+    let requests: Vec<Request> = asked.try_iter().collect();
+    assert_eq!(requests.len(), 6);
+    for Request { head, body, .. } in &requests {
+        assert!(head.to_lowercase().contains(&format!("authorization: bearer {KEY}")), "{head}");
         let told = body["messages"].to_string();
         assert!(!told.contains(KEY) && !told.contains("root:x:"), "{told}");
         if told.contains("no_such_tool") {
@@ -125,15 +100,13 @@ fn a_bare_model_works_in_its_workspace_alone_and_is_not_asked_again() {
             assert!(told.contains("outside of the workspace") && told.contains("leads out"), "{told}");
         }
     }
-    for file in walkdir::WalkDir::new(test.at("run")).into_iter().flatten().filter(|file| file.path().is_file()) {
-        assert!(!String::from_utf8_lossy(&fs::read(file.path()).unwrap()).contains(KEY), "{}", file.path().display());
-    }
+    assert_eq!(files_with(&test.at("run"), KEY), 0);
     let page = |name: &str| {
         test.ok(&format!("skills runs run --html {name}"));
         fs::read(test.at(name)).unwrap()
     };
     let first_page = page("first.html");
-    // As if it had been killed before the first row was written: with the answers, and without their server.
+    // As if it had been killed before the first row was written: with the answers, so that nobody is asked.
     let events = fs::read_to_string(test.at("run/events.jsonl")).unwrap();
     let first: String = events.split_inclusive('\n').filter(|line| !line.contains("\"kind\":\"row\"")).collect();
     fs::write(test.at("run/events.jsonl"), first).unwrap();
@@ -143,6 +116,7 @@ fn a_bare_model_works_in_its_workspace_alone_and_is_not_asked_again() {
             assert_eq!(row[name], before[name]);
         }
     }
+    assert_eq!(asked.try_iter().count(), 0);
     assert!(page("again.html") == first_page, "kept answers give another report");
 }
 
@@ -200,7 +174,7 @@ fn skills_eval_prepare_and_then_dir() {
     let keeps = "[ -e stale.txt ] && r=0; echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
     test.write("tasks/answer/tests/test.sh", format!("{TEST}{keeps}"));
     let ran = test.run("skills eval --tasks tasks --agent claude --runs 3 --prepare filled --json");
-    let laid: Value = serde_json::from_str(&ran.out).unwrap();
+    let laid = ran.json();
     assert_eq!(laid["workspaces"].as_array().unwrap().len(), 6, "{laid}");
     let read = |path: &str| fs::read_to_string(test.at(path)).unwrap();
     assert_eq!(read("filled/with/answer.md"), read("tasks/answer/instruction.md"));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Test, exists, snapshot, tree, write, write_skill};
+use crate::support::{Test, copy, exists, snapshot, tree, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -16,11 +16,6 @@ fn with_sources() -> Test {
     write_skill(&test.at("skills/review"), "review", "1");
     write_skill(&test.at("skills/release"), "release", "1");
     test
-}
-
-fn copy(from: impl AsRef<Path>, to: &Path) {
-    fs::create_dir_all(to.parent().unwrap()).unwrap();
-    Ran::ok(std::process::Command::new("cp").arg("-r").args([from.as_ref(), to]));
 }
 
 /// Every command that is to fail with this word fails, also quietly, where it names the reason as an error.
@@ -37,7 +32,7 @@ fn fails(test: &Test, commands: &[&str], words: &[&str]) {
 fn an_edited_folder_by_the_name_of_the_embedded_skill_is_not_current() {
     let test = Test::new();
     let fork = test.at("fork/cuda-kernels");
-    copy(EMBEDDED, &fork);
+    copy(Path::new(EMBEDDED), &fork);
     let text = fs::read_to_string(fork.join("SKILL.md")).unwrap();
     write(&fork.join("SKILL.md"), format!("{text}a line of ours\n"));
     test.ok("skills add fork/cuda-kernels --agent claude,codex,cursor");
@@ -66,7 +61,7 @@ fn a_receipt_that_was_edited_with_the_files_does_not_hide_it() {
     let test = Test::new();
     test.ok("skills add --codex");
     let honest: Value = receipt(&test, ".codex");
-    copy(EMBEDDED, &test.at("fork/cuda-kernels"));
+    copy(Path::new(EMBEDDED), &test.at("fork/cuda-kernels"));
     write(&test.at("fork/cuda-kernels/references/troubleshooting.md"), "mine\n");
     test.ok("skills add fork/cuda-kernels --claude");
     let mut forged = receipt(&test, ".claude");
@@ -153,7 +148,7 @@ fn doctor_with_a_bare_home_sees_what_agents_will_see() {
     let test = Test::new();
     test.ok("skills add --codex");
     test.ok("doctor").expect(0, &["no problems"]);
-    copy(test.at(".codex/skills/cuda-kernels"), &test.at(".agents/skills/cuda-kernels"));
+    copy(&test.at(".codex/skills/cuda-kernels"), &test.at(".agents/skills/cuda-kernels"));
     fails(&test, &["doctor"], &["Codex lists cuda-kernels 2 times"]);
     // What only this user's home holds says nothing of others.
     let test = Test::new();
@@ -273,7 +268,7 @@ fn several_skills_are_added_updated_and_removed_at_once() {
 #[test]
 fn a_wrong_manifest_stops_sync_before_anything_changes() {
     let test = with_sources();
-    copy(EMBEDDED, &test.outside().join("other"));
+    copy(Path::new(EMBEDDED), &test.outside().join("other"));
     symlink(test.outside(), test.at("link")).unwrap();
     let good = "[skills.release]\nsource = \"skills/release\"\nagents = [\"claude\"]\n";
     for (text, words) in [

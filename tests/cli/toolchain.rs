@@ -3,24 +3,17 @@
 //! The compilers and pips here are small scripts; tests/cuda uses the real ones.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::support::{Ran, Test, write};
+use crate::support::{Ran, Test, names, script, wait_until};
 use serde_json::Value;
 
 const INSTALLED: &str = "toolchain-13.0.88/nvidia/cu13/bin/nvcc";
 
-fn script(path: &Path, text: &str) {
-    write(path, format!("#!/bin/sh\n{text}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A toolkit whose nvcc only prints its version.
 fn toolkit(folder: &Path, version: &str) {
-    script(&folder.join("bin/nvcc"), &format!("echo 'Cuda compilation tools, release x, V{version}'"));
+    script(&folder.join("bin/nvcc"), format!("echo 'Cuda compilation tools, release x, V{version}'"));
 }
 
 /// A Python whose pip runs this script; `$site` is the target folder.
@@ -28,7 +21,7 @@ fn python(test: &Test, pip: &str) -> PathBuf {
     let path = test.root().join("python");
     script(
         &path,
-        &format!(
+        format!(
             "[ \"$3\" = --version ] && exit 0\n[ \"$1 $2 $3 $4\" = '-m pip install --target' ] || exit 9\n\
              site=$5\nfor last; do :; done\ngrep -q -- --hash=sha256: \"$last\" || exit 9\n{pip}"
         ),
@@ -52,14 +45,7 @@ fn install(test: &Test, python: &Path, more: &[&str]) -> Command {
 
 /// Every entry of the cache.
 fn entries(test: &Test) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(cache(test))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
+    names(&cache(test))
 }
 
 #[test]
@@ -222,11 +208,7 @@ fn a_killed_install_is_never_found_and_the_next_clears_it() {
             name.starts_with(".toolchain-install-") && nvcc.exists()
         })
     };
-    let give_up = Instant::now() + Duration::from_secs(20);
-    while half().is_none() {
-        assert!(Instant::now() < give_up, "{:?}", entries(&test));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("a half install", || half().is_some());
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(half().is_some());

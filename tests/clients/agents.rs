@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::anthropic::FakeAnthropic;
 use crate::install::Programs;
+use crate::model::Model;
 use crate::support::{Ran, Test, write};
 
 /// A coding agent that the tests run.
@@ -174,16 +174,16 @@ fn opencode(program: &Path, test: &Test, folder: &Path) -> Vec<Listed> {
 /// Claude Code has no command for it: the list is in its requests to the server.
 fn claude(program: &Path, test: &Test, folder: &Path, skill: &str) -> Vec<Listed> {
     const HEADING: &str = "The following skills are available for use with the Skill tool:";
-    let server = FakeAnthropic::that_loads(skill);
+    let server = Model::that_loads(skill);
     let mut command = test.command_of(program);
     command.current_dir(folder);
     command
         .args(["-p", "say pong", "--allowedTools", "Skill"])
-        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_BASE_URL", &server.url)
         .env("ANTHROPIC_API_KEY", "dummy")
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1");
     let finished = Ran::ok(&mut command);
-    let requests = server.requests();
+    let requests = server.messages();
 
     // Claude Code has built-in skills, so the list exists even when none is installed.
     let first = requests
@@ -290,12 +290,12 @@ fn copilot(programs: &Programs, test: &Test, folder: &Path) -> Vec<Listed> {
 /// Runs a script of `tests/clients/more` that asks a model something, and returns what it said of skills: all text that it
 /// sent to the model's server, which `with` names to it.
 fn sent(programs: &Programs, test: &Test, folder: &Path, script: &Path, with: &dyn Fn(&mut Command, &str)) -> String {
-    let server = FakeAnthropic::that_loads("nothing");
+    let server = Model::that_loads("no skill of this name");
     let mut command = test.command_of(&programs.node);
     command.arg(script).current_dir(folder);
-    with(&mut command, &server.base_url());
+    with(&mut command, &server.url);
     let finished = Ran::ok(command.args(["-p", "say pong"]));
-    let requests = server.requests();
+    let requests = server.messages();
     assert!(!requests.is_empty(), "{} asked no model\n{finished:#?}", script.display());
     // It may ask again; the lists are the same.
     strings(&requests[0]).join("\n")

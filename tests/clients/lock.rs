@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::install::programs;
 use crate::support::site::Repository;
-use crate::support::{Ran, Test, exists, not_run, tree, write_skill};
+use crate::support::{Ran, Test, exists, not_run, sha256, tree, write_skill};
 
 const URL: &str = "https://git.example.com/acme/skills.git";
 
@@ -77,7 +77,7 @@ fn each_installs_what_the_other_locked() {
 fn each_reads_the_entry_of_a_site() {
     let (test, site) = (Test::new(), crate::support::site::Site::new());
     let page = "---\nname: page\ndescription: One file. Use when tested.\n---\n# Page\n";
-    let digest = sha256(page.as_bytes());
+    let digest = format!("sha256:{}", sha256(page));
     let index = serde_json::json!({
         "$schema": "https://schemas.agentskills.io/discovery/0.2.0/schema.json",
         "skills": [{"name": "page", "type": "skill-md", "description": "d", "url": "/page.md", "digest": digest}],
@@ -95,9 +95,4 @@ fn each_reads_the_entry_of_a_site() {
     empty(&test);
     npm(&test, "experimental_install");
     assert!(exists(test.at(".agents/skills/page/SKILL.md")));
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().fold("sha256:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }

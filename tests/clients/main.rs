@@ -3,13 +3,12 @@
 //! Qwen Code, Kimi Code CLI and Continue for their skills.
 //!
 //! `tests/clients/setup` installs the agents once from npm. If that is impossible, the tests print
-//! `SKIPPED:` and pass; with `CI` set they fail.
+//! `not run:` and pass; with `CI` set they fail.
 
 // Test helpers panic to report the step that failed.
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, clippy::similar_names)]
 
 mod agents;
-mod anthropic;
 mod install;
 mod lock;
 mod model;
@@ -26,25 +25,20 @@ use agents::{Agent, Listed};
 use install::{Programs, programs};
 use kernels::agent::table::ProjectRoots;
 use serde_json::Value;
-use support::{Ran, Test, write};
+use support::{Ran, Test, files_with, write};
 
 const SKILL: &str = "cuda-kernels";
 
 /// A project that is a git repository, with a folder from which an agent may be started.
 fn project() -> Test {
     let test = Test::without_git();
-    git(&test, &["init", "--quiet"]);
+    test.git(&test.project, ["init", "--quiet"]);
     fs::create_dir_all(below(&test)).unwrap();
     test
 }
 
 fn below(test: &Test) -> PathBuf {
     test.at("src/deep")
-}
-
-fn git(test: &Test, arguments: &[&str]) {
-    let mut command = test.command_of("git");
-    Ran::ok(command.args(["-c", "user.name=t", "-c", "user.email=t@example.invalid"]).args(arguments));
 }
 
 fn read(file: &Path) -> String {
@@ -141,24 +135,6 @@ fn description(text: &str) -> String {
 
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
-}
-
-/// Every file below `folder` that contains `text`.
-fn files_containing(folder: &Path, text: &str) -> usize {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return 0;
-    };
-    entries
-        .flatten()
-        .map(|entry| {
-            let path = entry.path();
-            if path.is_dir() {
-                files_containing(&path, text)
-            } else {
-                usize::from(fs::read_to_string(&path).is_ok_and(|content| content.contains(text)))
-            }
-        })
-        .sum()
 }
 
 /// Adds with `options`, looks with `agent`, removes with `options`, looks again.
@@ -456,8 +432,8 @@ fn skills_add_then_an_edit_of_the_description() {
 fn skills_add_in_a_worktree() {
     let Some(programs) = programs() else { return };
     let test = project();
-    git(&test, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
-    git(&test, &["worktree", "add", "--quiet", ".worktrees/topic"]);
+    test.git(&test.project, ["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    test.git(&test.project, ["worktree", "add", "--quiet", ".worktrees/topic"]);
     let worktree = test.project.join(".worktrees/topic");
     let below = worktree.join("src");
     fs::create_dir(&below).unwrap();
@@ -497,9 +473,9 @@ fn skills_add_force_over_an_edit() {
     test.run(&format!("skills add {SKILL} {options} --force")).expect(0, &[]);
     for place in places {
         let folder = test.project.join(place);
-        assert_eq!(files_containing(&folder, EDIT), 0, "{place}: not replaced");
+        assert_eq!(files_with(&folder, EDIT), 0, "{place}: not replaced");
     }
-    let kept = files_containing(&test.project.join(".claude/.kernels/backups"), EDIT);
+    let kept = files_with(&test.project.join(".claude/.kernels/backups"), EDIT);
     assert_eq!(kept, 1, "the edited file is kept once beside .claude/skills");
 
     for agent in Agent::ALL {

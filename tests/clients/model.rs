@@ -2,12 +2,12 @@
 //! of them from a cache, and written 50.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+
+use crate::support::http::{self, Request};
 
 /// What it does.
 #[derive(Clone)]
@@ -22,18 +22,9 @@ pub(crate) struct Script {
     pub(crate) status: u16,
 }
 
-/// A request as it came.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) path: String,
-    /// In lower case.
-    pub(crate) head: String,
-    pub(crate) body: Value,
-}
-
 pub(crate) struct Model {
     pub(crate) url: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
 }
 
 /// Tools that run a command, and the name of its argument.
@@ -47,41 +38,30 @@ const SHELLS: [(&str, &str); 5] = [
 
 impl Model {
     pub(crate) fn new(script: Script) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let asked = Arc::new(Mutex::new(Vec::new()));
+        let asked: Arc<Mutex<Vec<Request>>> = Arc::default();
         let seen = Arc::clone(&asked);
-        // It ends with the test program.
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (script, seen) = (script.clone(), Arc::clone(&seen));
-                thread::spawn(move || answer(stream, &script, &seen).ok());
-            }
+        let url = http::serve(move |request, stream| {
+            let (kind, text) = reply(request.path.split('?').next().unwrap_or_default(), &request.body, &script);
+            seen.lock().unwrap().push(request);
+            stream.write_all(&http::answer(&format!("{} X", script.status), &format!("Content-Type: {kind}\r\n"), text))
         });
         Self { url, asked }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// One that loads a skill, where it is offered, and does no more.
+    pub(crate) fn that_loads(skill: &str) -> Self {
+        Self::new(Script { skill: skill.to_owned(), commands: Vec::new(), for_ever: false, status: 200 })
     }
-}
 
-fn answer(mut stream: TcpStream, script: &Script, seen: &Mutex<Vec<Asked>>) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let (mut head, mut line) = (String::new(), String::new());
-    while reader.read_line(&mut line)? > 2 {
-        head += &std::mem::take(&mut line);
+    pub(crate) fn asked(&self) -> Vec<Request> {
+        self.asked.lock().unwrap().clone()
     }
-    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    let head = head.to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.unwrap_or(0)];
-    reader.read_exact(&mut body)?;
-    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let (kind, text) = reply(path.split('?').next().unwrap_or_default(), &body, script);
-    seen.lock().unwrap_or_else(PoisonError::into_inner).push(Asked { path, head, body });
-    let status = script.status;
-    write!(stream, "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{text}", text.len())
+
+    /// The questions in Anthropic's API, in order of arrival.
+    pub(crate) fn messages(&self) -> Vec<Value> {
+        let asked = self.asked().into_iter().filter(|asked| asked.path.split('?').next() == Some("/v1/messages"));
+        asked.map(|asked| asked.body).filter(|body| !body.is_null()).collect()
+    }
 }
 
 /// The tool to call and its arguments; none when it is done.

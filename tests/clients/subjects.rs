@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::install::{Programs, programs};
 use crate::model::{Model, Script};
-use crate::support::{Ran, Test, write};
+use crate::support::{Ran, Test, files_with, write};
 
 const KEY: &str = "sk-real-hunter2";
 const SECRET: &str = "swordfish";
@@ -54,10 +54,10 @@ fn command(test: &Test, programs: &Programs, model: &Model) -> Command {
 fn eval(test: &Test, programs: &Programs, model: &Model, typed: &str) -> Value {
     let typed = format!("skills eval ./helper-skill --tasks tasks --out run --json {typed}");
     let ran = Ran::of(command(test, programs, model).args(test.words(&typed)));
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report = ran.json();
     // The user's key is nowhere in what is kept or said.
     assert!(!ran.out.contains(KEY) && !ran.err.contains(KEY), "{ran:#?}");
-    assert_eq!(crate::files_containing(&test.at("run"), KEY), 0);
+    assert_eq!(files_with(&test.at("run"), KEY), 0);
     report["rows"].clone()
 }
 
@@ -204,7 +204,7 @@ fn search_run_proposer_agent_claude() {
     Ran::ok(command(&test, programs, &model).args(test.words(typed)));
     assert_eq!(fs::read_to_string(test.at("task/copy.cu")).unwrap(), "// threads: 256\n");
     assert!(!test.root().join("planted").exists());
-    assert_eq!(crate::files_containing(&test.at("run"), KEY), 0);
+    assert_eq!(files_with(&test.at("run"), KEY), 0);
     let shown = test.ok("search show 1 run").out;
     assert!(shown.contains("+// threads: 512") && !shown.contains("notes"), "{shown}");
     let candidate = test.json("search show 1 run");

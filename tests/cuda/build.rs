@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use crate::support::{Ran, Test, cuda, snapshot, write};
+use crate::support::{Ran, Test, cuda, script, snapshot, write};
 use kernels::base::arch::{self, Limits};
 use serde_json::Value;
 
@@ -140,7 +140,7 @@ impl Project {
 
     fn json(&self, options: &str) -> Value {
         let ran = self.build(&format!("--json {options}"));
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+        ran.json()
     }
 
     /// The number of units that a build compiled, and the digest of its device code.
@@ -748,8 +748,7 @@ fn a_project_neither_runs_programs_nor_reads_files_of_others_while_it_is_built()
     let secret = outside.join("secret.h");
     fs::write(&secret, "#define SECRET 1\n").unwrap();
     let evil = project.root.join("evil");
-    fs::write(&evil, format!("#!/bin/sh\necho ran > {}\nexec \"$@\"\n", outside.join("ran").display())).unwrap();
-    fs::set_permissions(&evil, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script(&evil, format!("echo ran > {}\nexec \"$@\"", outside.join("ran").display()));
     for flags in [
         "\"-Xcompiler\", \"-wrapper,./evil\"",
         "\"-Xcompiler=-B.\"",

@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Ran, Test, cuda, exists, snapshot, torch, write};
+use crate::support::{Ran, Test, copy, cuda, executable, exists, script, snapshot, torch, write};
 use serde_json::Value;
 
 const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
@@ -77,7 +77,7 @@ impl Project {
     fn report(&self, options: &str) -> Value {
         let ran = self.build(&format!("--arch 90 --json {options}"));
         assert_eq!(ran.code, 0, "{ran:#?}");
-        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+        ran.json()
     }
 
     fn variant(&self) -> PathBuf {
@@ -88,18 +88,6 @@ impl Project {
     fn refuses(&self, words: &[&str]) {
         self.build("--arch 90").expect(1, words);
         assert!(!exists(self.variant()), "a variant was written");
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().flatten() {
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &to);
-        } else {
-            fs::copy(path, to).unwrap();
-        }
     }
 }
 
@@ -159,7 +147,7 @@ print("loaded")
     let project = Project::new();
     let ran = project.build("--json");
     assert_eq!(ran.code, 0, "{ran:#?}");
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     let (now, cached) = compiled(&report);
     assert_eq!(now + cached, 2);
     let library = format!("{}.abi3.so", id(&report));
@@ -307,20 +295,14 @@ fn the_id_follows_from_what_is_compiled_and_from_the_package() {
     assert_eq!(project.report("")["unchanged"], true);
     // Other architectures give another variant.
     let ran = project.build("--arch 80,90 --json");
-    let cards: Value = serde_json::from_str(&ran.out).unwrap();
+    let cards = ran.json();
     assert_ne!(id(&cards), id(&first));
 }
 
 #[test]
 fn metadata_names_the_commit_that_holds_what_was_compiled() {
     let project = Project::new();
-    let git = |arguments: &[&str]| {
-        let mut command = project.test.command_of("git");
-        let ran = Ran::ok(
-            command.current_dir(&project.root).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments),
-        );
-        ran.out.trim().to_owned()
-    };
+    let git = |arguments: &[&str]| project.test.git(&project.root, arguments);
     // Whether the build wrote anything, and what metadata.json says of the sources.
     let build = || {
         let unchanged = project.report("")["unchanged"] == true;
@@ -438,7 +420,7 @@ src = ["src/extra.cpp"]
     project.edit("torch-ext/torch_binding.cpp", "  return x;", "  return extra(1) == 2 ? x : Tensor();");
     let ran = project.build("--json");
     assert_eq!(ran.code, 0, "{ran:#?}");
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     let (now, cached) = compiled(&report);
     assert_eq!(now + cached, 4);
     assert_eq!(report["archs"], serde_json::json!(["9.0+PTX", "9.0a"]));
@@ -554,8 +536,7 @@ fn torch_is_found_without_starting_python_and_what_will_not_do_is_named() {
     python(Path::new("/no/such/python")).expect(1, &["/no/such/python", "--python"]);
     // A Python that must be run to find its torch, as with pyenv.
     let shim = project.test.root().join("shim");
-    write(&shim, format!("#!/bin/sh\necho {}/lib/python3.12/site-packages/torch/__init__.py\n", good.display()));
-    fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&shim, format!("echo {}/lib/python3.12/site-packages/torch/__init__.py", good.display()));
     python(&shim).expect(0, &["2.11.0+cu130"]);
     // `kernels toolchain` shows it.
     let mut command = project.test.command();
@@ -674,7 +655,7 @@ fn what_this_program_did_not_write_is_never_deleted() {
         let ran = project.build("--arch 90 --json");
         ran.expect(3, &[what, "--force", "--out"]);
         assert_eq!(snapshot(project.root.join("build")), before);
-        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let report = ran.json();
         assert_eq!(report["exit_code"], 3);
     }
     // With force the old variant is kept as a backup.
@@ -802,8 +783,7 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
              for word; do [ \"$before\" = --dest ] && dest=$word; before=$word; done\nmkdir -p \"$dest\"\n\
              grep -q '^torch==2.11.0' \"$before\" && grep -q -- --hash=sha256: \"$before\" || exit 9\n{body}\n"
         );
-        write(&python, text);
-        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        executable(&python, text);
     };
     let install = |more: &[&str]| {
         let mut command = test.command();

@@ -1,14 +1,14 @@
 //! `kernels ci` of a project for torch, and the steps of the workflow that it prints, run in a repository of somebody else.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::hub::Server;
 use crate::support::torch::{self, Torches};
 use crate::support::yaml::yaml;
-use crate::support::{Ran, Test, cuda, program, write};
+use crate::support::{Ran, Test, cuda, executable, program, script, write};
 use serde_json::Value;
 
 /// A repository with one project that `kernels init` wrote, and a cache with the compilers and the objects of all tests.
@@ -58,7 +58,7 @@ impl Repository {
         command.env("PYTHONPATH", self.test.outside()).args(["ci", "demo", "--json"]).args(options.split_whitespace());
         let ran = Ran::of(&mut command);
         ran.expect(code, &[]);
-        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let report = ran.json();
         let checks = report["projects"][0]["checks"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let of = |check: &Value| {
@@ -92,8 +92,7 @@ fn released(test: &Test) -> (String, PathBuf) {
     let name = format!("kernels-1.2.3-{}-unknown-linux-gnu", std::env::consts::ARCH);
     let release = test.outside().join("releases/download/v1.2.3");
     let program = release.join(&name).join("kernels");
-    write(&program, format!("#!/bin/sh\nexec '{}' \"$@\"\n", crate::support::program()));
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&program, format!("exec '{}' \"$@\"", crate::support::program()));
     let pack = format!("tar -czf {name}.tar.gz {name} && sha256sum {name}.tar.gz >{name}.tar.gz.sha256");
     Ran::ok(test.command_of("sh").current_dir(&release).args(["-c", &pack]));
     (name, release)
@@ -257,8 +256,7 @@ fn the_workflows_publishing_job_needs_no_secret_and_publishes_what_was_built_sig
     let test = &repository.test;
     released(test);
     let cosign = test.outside().join("bin/cosign");
-    write(&cosign, COSIGN);
-    fs::set_permissions(&cosign, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&cosign, COSIGN);
     let from = format!("file://{}@v1.2.3", test.outside().display());
     let workflow = yaml(&test.ok(&format!("ci demo --workflow --publish --from {from}")).out);
     let job = &workflow["jobs"]["publish"];
@@ -270,11 +268,7 @@ fn the_workflows_publishing_job_needs_no_secret_and_publishes_what_was_built_sig
     assert!(job["if"].as_str().unwrap().contains("refs/tags/v"));
 
     crate::publish::record(&test.at("demo"), &test.at("evidence"));
-    let git = |typed: &str| {
-        let mut command = test.command_of("git");
-        command.env("PATH", "/usr/bin:/bin").args(["-c", "user.name=a", "-c", "user.email=a@b"]);
-        Ran::ok(command.args(typed.split(' ')))
-    };
+    let git = |typed: &str| test.git(&test.project, typed.split(' '));
     git("init -q");
     git("add -A .");
     git("commit -qm first");

@@ -28,7 +28,7 @@ fn all_families_build_as_one_project_within_their_budgets() {
         "--json",
     ]));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     assert_eq!(report["over_budget"], serde_json::json!([]), "{}", ran.err);
     let units = report["targets"][0]["units"].as_array().unwrap();
     let part = |unit: &Value| {

@@ -50,7 +50,7 @@ fn plain(test: &Test, arguments: &[&str]) -> Command {
 
 fn report(mut command: Command) -> Value {
     let ran = Ran::of(command.arg("--json"));
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report = ran.json();
     let valid = report["skills"][0]["valid"].as_bool().unwrap();
     assert_eq!(ran.code, i32::from(!valid), "{ran:#?}");
     report["skills"][0].clone()

@@ -102,7 +102,7 @@ fn modules_become_projects_and_worthless_ones_are_named() {
     };
     let ran = Ran::of(&mut kernels("search import --from bench --out tasks --json"));
     ran.expect(1, &[]);
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     let all: BTreeMap<&str, &Value> =
         report["tasks"].as_array().unwrap().iter().map(|one| (one["task"].as_str().unwrap(), one)).collect();
     let names = |list: &Value| {

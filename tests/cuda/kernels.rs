@@ -1,6 +1,6 @@
 //! Invariants across the bundled projects.
 
-use crate::support::cuda;
+use crate::support::{cuda, generated, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,11 +22,6 @@ fn common() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/common")
 }
 
-fn names(folder: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-}
-
 /// The headers of kernels/common that the sources in a folder include, directly or indirectly.
 fn included(folder: &Path) -> BTreeSet<String> {
     let common_names = names(&common());
@@ -39,7 +34,7 @@ fn included(folder: &Path) -> BTreeSet<String> {
             let Some(name) = quoted.and_then(|rest| rest.strip_suffix('"')) else {
                 continue;
             };
-            if common_names.contains(name) && found.insert(name.to_owned()) {
+            if common_names.iter().any(|common| common == name) && found.insert(name.to_owned()) {
                 open.push(common().join(name));
             }
         }
@@ -57,18 +52,11 @@ fn the_copies_of_common_are_what_common_says() {
         for name in names(&common()) {
             let path = folder.join(&name);
             let text = fs::read_to_string(common().join(&name)).unwrap();
-            let copy = included.contains(&name).then(|| format!("// Generated from kernels/common/{name}.\n{text}"));
-            if std::env::var_os("UPDATE").is_some() {
-                match &copy {
-                    Some(text) => fs::write(&path, text).unwrap(),
-                    None => drop(fs::remove_file(&path)),
-                }
+            if included.contains(&name) {
+                generated(&path, &format!("// Generated from kernels/common/{name}.\n{text}"), "cuda the_copies");
+            } else {
+                assert!(!path.exists(), "{} is not included: remove it", path.display());
             }
-            assert!(
-                fs::read_to_string(&path).ok() == copy,
-                "{} is not the copy of kernels/common/{name}; run: UPDATE=1 cargo test --test cuda the_copies",
-                path.display()
-            );
         }
     }
 }
@@ -181,8 +169,5 @@ fn the_ptx_of_the_harness_is_what_nvcc_makes_of_its_source() {
         .map(|line| if line.starts_with(".version") { ".version 7.8\n".to_owned() } else { format!("{line}\n") })
         .collect();
     let path = folder.join("contents.ptx");
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, &made).unwrap();
-    }
-    assert!(fs::read_to_string(&path).unwrap() == made, "run: UPDATE=1 cargo test --test cuda the_ptx");
+    generated(&path, &made, "cuda the_ptx");
 }

@@ -10,15 +10,11 @@ use kernels::gpu::launcher::Library;
 use kernels::gpu::recording::Value;
 use kernels::project::{Bound, BoundArgument, Case, DType, Operation, Project};
 
-use super::support::bundled;
+use super::support::{bundled, root};
 
 /// The address passed for tensors: nothing is mapped there, and launchers do not dereference it.
 const FIRST: u64 = 0x10_0000;
 const APART: u64 = 0x1_0000;
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 fn values(bound: &Bound) -> Vec<Value> {
     let address = |at: usize| {

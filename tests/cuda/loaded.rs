@@ -141,7 +141,7 @@ fn variants_are_chosen_and_ordered_as_the_library_does() {
         write(&packages.join("torch/version.py"), format!("__version__ = '{torch}.0'\ncuda: Optional[str] = {cuda}\n"));
         let mut command = demo.command(&server, "hub variants acme/demo@1 --only-compatible --json");
         let ran = Ran::ok(command.env("VIRTUAL_ENV", venv).env("CUDA_VISIBLE_DEVICES", ""));
-        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let report = ran.json();
         let rows = report["variants"].as_array().unwrap();
         let ours: Vec<&str> = rows.iter().map(|row| row["variant"].as_str().unwrap()).collect();
         assert_eq!(ours, theirs, "torch {torch}, CUDA {cuda}, {python}");
@@ -222,7 +222,7 @@ fn a_metadata_json_is_read_and_refused_as_the_library_does() {
     }
     let mut command = demo.command(&server, "hub variants acme/demo --all-versions --json");
     let ran = Ran::ok(command.env("VIRTUAL_ENV", demo.test.root().join("venv")).env("CUDA_VISIBLE_DEVICES", ""));
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     for (case, (row, theirs)) in cases.iter().zip(report["variants"].as_array().unwrap().iter().zip(&theirs)) {
         let why = row["reason"].as_str().unwrap_or_default();
         let ours = match () {

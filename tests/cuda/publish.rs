@@ -11,7 +11,7 @@ use kernels::toolchain::Toolchain;
 use serde_json::{Value, json};
 
 use crate::support::hub::Server;
-use crate::support::{Ran, Test, cuda, torch, write};
+use crate::support::{Ran, Test, cuda, ssh_key, torch, write};
 
 const LOAD: &str = r#"
 import kernels
@@ -94,8 +94,7 @@ fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
     record(&demo.root, &demo.root.join("evidence"));
     demo.run("build --torch --arch 90").expect(0, &["built"]);
     let key = demo.test.outside().join("key");
-    let made = Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
-    assert!(made.unwrap().success());
+    ssh_key(&key);
     let publish = format!("publish --tag v1.0 --sign={}", key.display());
     // The package that was really built is loaded before its branch is named.
     let torches = torch::torches();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Test, not_run};
+use crate::support::{Test, names, not_run, wait_until};
 
 const SECRET: &str = "sk-that-no-node-may-see";
 
@@ -144,17 +144,11 @@ fn begin(cluster: &Cluster, test: &Test, out: &str) -> Child {
 
 /// The names of files in a run's folder.
 fn files(test: &Test, folder: &str, start: &str) -> Vec<String> {
-    let entries = fs::read_dir(test.at(folder)).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with(start)).collect()
+    names(&test.at(folder)).into_iter().filter(|name| name.starts_with(start)).collect()
 }
 
 fn ended(child: &mut Child) {
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < Duration::from_secs(240), "the run does not end");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    wait_until("the run ends", || child.try_wait().unwrap().is_some());
     assert!(child.wait().unwrap().success());
 }
 

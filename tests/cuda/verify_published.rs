@@ -136,7 +136,7 @@ fn verify(test: &Test, server: &Server, python: &Path, options: &str) -> (Ran, V
     command.env("CUDA_VISIBLE_DEVICES", "").env("OMP_NUM_THREADS", "1");
     command.env_remove("PYTHONPATH").args(["hub", "verify", "acme/demo@1", "--json", "--kernel-toml"]);
     let ran = Ran::of(command.arg("cases/kernel.toml").args(options.split_whitespace()));
-    let report = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
+    let report = ran.json();
     (ran, report)
 }
 

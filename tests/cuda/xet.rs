@@ -6,14 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::hub::{Demo, Server, VARIANTS};
 use crate::support::torch::{self, Torches};
-use crate::support::{Ran, not_run, write};
+use crate::support::{Ran, not_run, wait_until, write};
 
 /// The store's process; it ends with the test.
 struct Store {
@@ -37,13 +35,8 @@ impl Store {
         let mut command = Command::new(program);
         command.args(["--in-memory", "--port", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let store = Self { child: command.spawn().unwrap(), port };
-        for _ in 0..300 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return Some(store);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        panic!("{} does not listen", program.display());
+        wait_until("the store listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(store)
     }
 
     fn address(&self) -> String {
@@ -93,7 +86,7 @@ fn large_files_go_to_the_store_and_come_back_from_it() {
     let mut command = demo.command(&server, "publish --unproved --json");
     command.arg("--python").arg(torches.newest().get_program()).env("PYTHONPYCACHEPREFIX", torches.bytecode());
     let ran = Ran::ok(command.env("CUDA_VISIBLE_DEVICES", "").env("OMP_NUM_THREADS", "1"));
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    let report = ran.json();
     assert_eq!((&report["status"], &report["read_back"]), (&json!("uploaded"), &json!(4)), "{report:#}");
     assert_eq!(report["loaded"]["variant"], VARIANTS[0], "{report:#}");
     assert_eq!((asked(&server, "/_lfs"), asked(&server, "xet-write-token")), (0, 1));

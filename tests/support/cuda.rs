@@ -12,7 +12,7 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
-use super::program;
+use super::{hex, program};
 
 /// The folder above nvcc's `bin`.
 pub fn home() -> PathBuf {
@@ -72,7 +72,7 @@ pub fn remembered(input: &[&[u8]], make: impl FnOnce() -> Result<String, String>
         hash.update((field.len() as u64).to_be_bytes());
         hash.update(field);
     }
-    let name = hash.finalize().iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
+    let name = hex(&hash.finalize());
     let folder = cache().join("answers");
     let path = folder.join(name);
     if let Ok(known) = fs::read_to_string(&path) {

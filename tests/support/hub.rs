@@ -184,7 +184,7 @@ impl Demo {
     pub fn publish(&self, server: &Server, options: &str) -> Value {
         let ran = self.run(server, format!("publish --unproved --json {options}").trim_end());
         assert_eq!(ran.code, 0, "{ran:#?}");
-        serde_json::from_str(&ran.out).unwrap()
+        ran.json()
     }
 }
 

@@ -2,11 +2,14 @@
 
 #![allow(dead_code, unreachable_pub, reason = "every test target uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
+#![allow(clippy::print_stdout, reason = "a test that fails shows its seed")]
 
 pub mod bundled;
 pub mod cuda;
+pub mod http;
 pub mod hub;
 pub mod pending;
+pub mod random;
 pub mod report;
 pub mod site;
 pub mod torch;
@@ -15,13 +18,15 @@ pub mod yaml;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -29,6 +34,7 @@ use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// The program under test: the one that `KERNELS_PROGRAM` names, as in `./test`, or the one of cargo's profile.
@@ -127,6 +133,14 @@ impl Test {
         command
     }
 
+    /// Runs git in a folder, and returns what it printed.
+    #[track_caller]
+    pub fn git(&self, folder: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
+        let mut command = self.command_of("git");
+        command.current_dir(folder).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
+        Ran::ok(&mut command).out.trim().to_owned()
+    }
+
     /// A folder beside the two, with what no command must change and with sources of skills.
     pub fn outside(&self) -> PathBuf {
         self.root().join("outside")
@@ -165,8 +179,7 @@ impl Test {
 
     /// Runs with `--json` and reads the report, whatever the exit code.
     pub fn json(&self, typed: &str) -> Value {
-        let ran = self.run(&format!("{typed} --json"));
-        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{typed}: {e}: {ran:#?}"))
+        self.run(&format!("{typed} --json")).json()
     }
 
     /// The state of an install in `status`, by its path in the project or the home.
@@ -197,9 +210,7 @@ impl Ran {
             let quiet = command.get_args().any(|argument| argument == "--quiet");
             assert!(ran.code == 0 || quiet || !silent, "{command:?} fails and says nothing");
             if ran.code != 2 && command.get_args().any(|argument| argument == "--json") {
-                let value: Value =
-                    serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{command:?}: {error}: {ran:#?}"));
-                assert!(value.is_object(), "{command:?}: {ran:#?}");
+                assert!(ran.json().is_object(), "{command:?}: {ran:#?}");
             }
         }
         ran
@@ -230,6 +241,12 @@ impl Ran {
     fn start(command: &mut Command, stdout: Stdio) -> Running {
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).process_group(0);
         Running(command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+
+    /// The report on stdout.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
     }
 
     /// Expects this exit code and these words in the output.
@@ -325,22 +342,97 @@ pub fn forked(python: &OsStr, modules: &[&str], scripts: &[Vec<String>], environ
     ran
 }
 
+/// The text of a small skill.
+pub fn skill_md(name: &str, version: &str) -> String {
+    format!(
+        "---\nname: {name}\ndescription: Does a thing. Use when tested.\nmetadata:\n  version: \"{version}\"\n---\n\
+         # {name} {version}\n"
+    )
+}
+
 /// Writes a small skill with a script.
 pub fn write_skill(folder: &Path, name: &str, version: &str) {
-    let header = format!(
-        "---\nname: {name}\ndescription: Does a thing. Use when tested.\nmetadata:\n  version: \"{version}\"\n---\n"
-    );
-    write(&folder.join("SKILL.md"), format!("{header}# {name} {version}\n"));
+    write(&folder.join("SKILL.md"), skill_md(name, version));
     write(&folder.join("references/guide.md"), format!("guide {version}\n"));
-    let script = folder.join("scripts/run.py");
-    write(&script, format!("#!/usr/bin/env python3\nprint('{version}')\n"));
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&folder.join("scripts/run.py"), format!("#!/usr/bin/env python3\nprint('{version}')\n"));
 }
 
 /// Writes a file and the folders above it.
 pub fn write(path: &Path, text: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
+}
+
+/// Writes a script for the shell.
+pub fn script(path: &Path, text: impl Display) {
+    executable(path, format!("#!/bin/sh\n{text}\n"));
+}
+
+/// Writes an executable file.
+pub fn executable(path: &Path, text: impl AsRef<[u8]>) {
+    write(path, text);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Copies what is at a path, with links and modes.
+pub fn copy(from: &Path, to: &Path) {
+    let meta = fs::symlink_metadata(from).unwrap();
+    if meta.is_symlink() {
+        symlink(fs::read_link(from).unwrap(), to).unwrap();
+    } else if meta.is_dir() {
+        fs::create_dir_all(to).unwrap();
+        for below in list(from) {
+            copy(&below, &to.join(below.file_name().unwrap()));
+        }
+        fs::set_permissions(to, meta.permissions()).unwrap();
+    } else {
+        fs::copy(from, to).unwrap();
+    }
+}
+
+/// Expects that a generated file is what it is generated from, or writes it with `UPDATE=1`; `test` names the test to cargo.
+#[track_caller]
+pub fn generated(path: &Path, wanted: &str, test: &str) {
+    if env::var_os("UPDATE").is_some() {
+        // In one step, because another test may read the file at the same time.
+        let new = path.with_extension("new");
+        fs::write(&new, wanted).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+    assert!(
+        fs::read_to_string(path).unwrap_or_default() == wanted,
+        "{} is not what it is generated from; run: UPDATE=1 cargo test --test {test}",
+        path.display()
+    );
+}
+
+/// Waits until something holds, for as long as a command may take.
+#[track_caller]
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A number from the environment.
+pub fn number<T: FromStr>(name: &str, otherwise: T) -> T {
+    env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// How many files below a folder contain a text.
+pub fn files_with(folder: &Path, text: &str) -> usize {
+    snapshot(folder).values().filter(|file| file.contains(text)).count()
 }
 
 /// Everything below a folder: files with their bytes and executable bit, links with their target.
@@ -382,11 +474,27 @@ pub fn list(folder: &Path) -> Vec<PathBuf> {
     entries
 }
 
+/// The sorted names in a folder; none if it does not exist.
+pub fn names(folder: &Path) -> Vec<String> {
+    list(folder).iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
 /// The names in an area but for the texts that installs are compared with.
 pub fn area(host: &Path) -> Vec<String> {
-    let names =
-        list(&host.join(".kernels")).into_iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
-    names.filter(|name| ![".gitignore", "base"].contains(&name.as_str())).collect()
+    let mut names = names(&host.join(".kernels"));
+    names.retain(|name| ![".gitignore", "base"].contains(&name.as_str()));
+    names
+}
+
+/// The folder of this repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Makes an SSH key without a passphrase, and returns its public key.
+pub fn ssh_key(path: &Path) -> String {
+    Ran::ok(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(path));
+    fs::read_to_string(path.with_extension("pub")).unwrap()
 }
 
 /// A snapshot of a skill's folder without its receipt.

@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use super::http::{answer, serve};
 use super::{Ran, Test, write};
 
 /// What a path answers.
@@ -34,29 +35,26 @@ const ENDLESS: usize = 256 << 20;
 
 type Pages = Arc<Mutex<BTreeMap<String, Answer>>>;
 
-/// The server; its thread ends with the test's process.
 pub struct Site {
-    pub port: u16,
+    address: String,
     pages: Pages,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Site {
     pub fn new() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let site = Self { port: listener.local_addr().unwrap().port(), pages: Pages::default(), asked: Arc::default() };
-        let (pages, asked) = (site.pages.clone(), site.asked.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (pages, asked) = (pages.clone(), asked.clone());
-                thread::spawn(move || answer(stream, &pages, &asked));
-            }
+        let (pages, asked) = (Pages::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (served, log) = (Arc::clone(&pages), Arc::clone(&asked));
+        let address = serve(move |request, stream| {
+            log.lock().unwrap().push(request.path.clone());
+            let page = served.lock().unwrap().get(&request.path).cloned();
+            send(page, stream)
         });
-        site
+        Self { address, pages, asked }
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        format!("{}{path}", self.address)
     }
 
     pub fn put(&self, path: &str, body: impl Into<Vec<u8>>) {
@@ -73,33 +71,21 @@ impl Site {
     }
 }
 
-/// An error means that the client has gone.
-fn answer(stream: TcpStream, pages: &Pages, asked: &Mutex<Vec<String>>) -> Option<()> {
-    let mut lines = BufReader::new(stream.try_clone().ok()?).lines();
-    let path = lines.next()?.ok()?.split(' ').nth(1)?.to_owned();
-    while !lines.next()?.ok()?.is_empty() {}
-    asked.lock().unwrap().push(path.clone());
-    let page = pages.lock().unwrap().get(&path).cloned();
-    let mut stream = stream;
-    let Some(page) = page else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok();
-    };
+fn send(page: Option<Answer>, stream: &mut TcpStream) -> io::Result<()> {
+    let Some(page) = page else { return stream.write_all(&answer("404 Not Found", "", "")) };
     if page.never {
         thread::sleep(Duration::from_secs(60));
     }
-    let (status, location) = match &page.to {
-        Some(to) => ("302 Found", format!("Location: {to}\r\n")),
-        None => ("200 OK", String::new()),
-    };
-    let length = if page.endless { String::new() } else { format!("Content-Length: {}\r\n", page.body.len()) };
-    write!(stream, "HTTP/1.1 {status}\r\n{location}{length}Connection: close\r\n\r\n").ok()?;
-    let sent = if page.cut { page.body.len() / 2 } else { page.body.len() };
-    stream.write_all(&page.body[..sent]).ok()?;
-    // A client that takes it all is to fail the test, and not to fill the machine's memory.
-    for _ in 0..if page.endless { ENDLESS / page.body.len().max(1) } else { 0 } {
-        stream.write_all(&page.body).ok()?;
+    if page.endless {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+        // A client that takes it all is to fail the test, and not to fill the machine's memory.
+        return (0..=ENDLESS / page.body.len()).try_for_each(|_| stream.write_all(&page.body));
     }
-    Some(())
+    let whole = match &page.to {
+        Some(to) => answer("302 Found", &format!("Location: {to}\r\n"), &page.body),
+        None => answer("200 OK", "", &page.body),
+    };
+    stream.write_all(if page.cut { &whole[..whole.len() - page.body.len().div_ceil(2)] } else { &whole })
 }
 
 /// A repository `acme/NAME`, with a folder to change and commit.

@@ -1,5 +1,5 @@
-# Describes torch modules as tasks: `kernels search import`. A request a line on stdin, an answer a line on the standard output
-# of the start. The process is confined: the module's code is a stranger's.
+# Describes torch modules as tasks, for `kernels search import`. Reads one request per line from stdin and writes one answer per
+# line to the original stdout. The process is confined, because the module's code is untrusted.
 import contextlib
 import copy
 import importlib.util
@@ -26,16 +26,17 @@ DTYPES = {
 RESERVED = {"T", "size", "min", "max", "ceil_div", "stream", "dtype", "out", "inputs", "draw", "each", "name", "offsets", "int",
             "float", "double", "char", "long", "short", "operator", "new", "delete", "template", "register", "default", "switch"}
 SEEDS = 5
-# Elements of all tensors and operations of the cases that are verified, and of what the filters run.
+# Limits as (elements of all tensors, operations): of the smallest verified case, of drawn cases, and of what the filters run.
+# MOST limits the elements of any other case.
 SMALL, DRAWN, FILTERED, MOST = (60_000, 3e7), (400_000, 3e8), (2_000_000, 3e8), 20_000_000
-# Elements of a row by which its errors are judged.
+# Errors are judged by the row's largest element, for which shorter rows have too few elements.
 ROW = 16
-# Seconds for the filters.
+# Time limit of the filters, in seconds.
 PATIENCE = 20.0
 
 
 class Unfit(Exception):
-    """The module is no task, for a reason that has a name."""
+    """The module cannot become a task; `kind` names the reason."""
 
     def __init__(self, kind, text):
         super().__init__(text)
@@ -48,7 +49,7 @@ def valid(name):
 
 
 class Module:
-    """A file with `Model`, `get_inputs`, and, where it has a functional form, `forward_fn`."""
+    """A file with `Model`, `get_inputs` and, if it has a functional form, `forward_fn`."""
 
     def __init__(self, path):
         spec = importlib.util.spec_from_file_location("described", path)
@@ -62,7 +63,7 @@ class Module:
         self.init = getattr(self.module, "get_init_inputs", None)
 
     def split(self, function, config):
-        """The part of a configuration that a function takes; what no function takes is a global of the module."""
+        """The entries of a configuration that are parameters of a function."""
         parameters = inspect.signature(function).parameters
         return {key: value for key, value in config.items() if key in parameters}
 
@@ -80,7 +81,7 @@ class Module:
         return model, list(inputs)
 
     def call(self, model, inputs):
-        """What the function is called with, by its parameters' names in order, and its result."""
+        """The arguments by parameter name, in order, and the result."""
         if not self.functional:
             with torch.no_grad():
                 result = model(*inputs)
@@ -104,7 +105,7 @@ class Module:
 
 
 class Shot:
-    """What a call looked like with one configuration."""
+    """One call with one configuration: its arguments, results and operations."""
 
     def __init__(self, module, config, seed=0, device="cpu"):
         self.model, self.inputs = module.construct(config, seed, device)
@@ -126,7 +127,7 @@ class Shot:
 
 
 def attempt(module, config, device="meta"):
-    """A shot, or None where the module does not take this configuration."""
+    """A shot, or None if the module does not accept this configuration."""
     try:
         return Shot(module, config, device=device)
     except Unfit:
@@ -136,7 +137,7 @@ def attempt(module, config, device="meta"):
 
 
 class Sizes:
-    """Which numbers of a configuration are sizes, and each dimension as a formula of them."""
+    """Finds which numbers of a configuration are sizes, and writes each dimension as a formula of them."""
 
     def __init__(self, module, config):
         self.module, self.config = module, config
@@ -144,7 +145,7 @@ class Sizes:
         self.names, self.probes = [], []
         base = self.shoot({})
         if base is None:
-            Shot(module, config)  # raises what is wrong
+            Shot(module, config)  # raises the error
             raise Unfit("not-shaped", "the module does not run with its own configuration")
         self.base = base
         self.probes.append(({}, base))
@@ -187,7 +188,7 @@ class Sizes:
         return [tuple(one.shape) for one in [*shot.tensors().values(), *shot.results]]
 
     def formula(self, numbers):
-        """A formula of the sizes that gives these numbers, one a probe."""
+        """A formula of the sizes that yields these numbers, one per probe; None if there is none."""
         if len(set(numbers)) == 1:
             return str(numbers[0])
         table = {name: [change.get(name, self.config[name]) for change, _ in self.probes] for name in self.names}
@@ -203,7 +204,7 @@ class Sizes:
                 off = {number - by * value for value, number in pairs}
                 if len(off) == 1:
                     return f"{by} * {name}" + (f" {'+' if min(off) > 0 else '-'} {abs(min(off))}" if off != {0} else "")
-                # number = ceil((value + off) / by) for one offset in all.
+                # number = ceil((value + off) / by) with the same offset in all probes.
                 least = max(by * (number - 1) + 1 - value for value, number in pairs)
                 most = min(by * number - value for value, number in pairs)
                 if least <= most:
@@ -217,13 +218,13 @@ class Sizes:
 
 
 class Names:
-    """Formulas of dimensions; a dimension that no formula explains has a name of its own, and a value in each case."""
+    """Formulas of dimensions. A dimension without a formula gets its own name, and a value in each case."""
 
     def __init__(self, sizes):
         self.sizes, self.own = sizes, {}
 
     def of(self, get, hint):
-        """`get` takes a number out of a shot."""
+        """The formula or the name of a number that `get` reads from a shot."""
         numbers = [get(shot) for _, shot in self.sizes.probes]
         formula = self.sizes.formula(numbers)
         if formula is None:
@@ -241,7 +242,7 @@ def shaped(names, shots, get, hint):
 
 
 def small(sizes, limits, first=None):
-    """Sizes, each as small as must be for few elements and operations; `first` shrinks before all others, to 4."""
+    """Shrinks sizes until the case is within `limits`; `first` shrinks before the others, down to 4."""
     change = {}
     stuck = set()
     for _ in range(64):
@@ -264,7 +265,7 @@ def small(sizes, limits, first=None):
 
 
 def drawn(sizes, least):
-    """What each size may be drawn from: a range, or a list."""
+    """The values from which each size is drawn: a range or a list. None if a size has no valid value."""
     found = {}
     for name in sizes.names:
         value = least.get(name, sizes.config[name])
@@ -279,7 +280,7 @@ def drawn(sizes, least):
 
 
 def bounded(sizes, found):
-    """The same with fewer large sizes, so that the largest together are no large case."""
+    """The same without the largest values, so that the case of all largest values is within DRAWN."""
     for _ in range(64):
         ends = {name: [*map(int, values.split(".."))] if isinstance(values, str) else values for name, values in found.items()}
         shot = sizes.shoot({name: values[-1] for name, values in ends.items()})
@@ -297,8 +298,8 @@ def bounded(sizes, found):
 
 
 def has_rows(sizes, shot):
-    """Whether rows of the output are long: the budget of errors is that of a row's largest element, and a row of one element that
-    cancels has none."""
+    """Whether the output's rows are long enough to judge errors by their largest element: in a row of one element, cancellation
+    leaves nothing to compare an error with."""
     if shot is None:
         return False
     pairs = zip(shot.results, sizes.base.results, strict=True)
@@ -313,7 +314,7 @@ def choose(found, rng):
 
 
 def spread(tensors):
-    """What a floating-point input is drawn from: a range, or None for normal numbers."""
+    """The range from which a floating-point input is drawn; None means the normal distribution."""
     flat = torch.cat([tensor.detach().flatten().double() for tensor in tensors])
     low, high = flat.min().item(), flat.max().item()
     if low == high:
@@ -330,7 +331,7 @@ def spread(tensors):
 
 
 def redrawn(tensor, bounds, generator):
-    """A tensor like this one as the harness draws it."""
+    """A tensor like this one, drawn as the harness draws it."""
     if bounds is None:
         return torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
     low, high = bounds
@@ -340,7 +341,7 @@ def redrawn(tensor, bounds, generator):
 
 
 def structure(name, tensor):
-    """What the module's own input has that a drawn one has not."""
+    """The structure of the module's own input that a drawn one lacks, if any."""
     if tensor.dim() >= 2 and tensor.dtype.is_floating_point and tensor.numel() > 16:
         if (tensor == 0).double().mean() > 0.3:
             half = "lower" if tensor.triu(1).eq(0).all() else "upper" if tensor.tril(-1).eq(0).all() else None
@@ -351,7 +352,7 @@ def structure(name, tensor):
 
 
 def filters(module, config, started):
-    """The names of what makes a task worthless, as robust-kbench defines them."""
+    """The defects that make a task useless, named and defined as in robust-kbench."""
 
     def run(seeds, model=None):
         outputs = []
@@ -385,7 +386,7 @@ def filters(module, config, started):
 
 
 class Task:
-    """A module's description as it grows."""
+    """The description of a module, built step by step."""
 
     def __init__(self, request):
         self.request = request
@@ -397,7 +398,7 @@ class Task:
         self.notes = []
 
     def bounds(self, change):
-        """What each input is drawn from, seen in small samples."""
+        """Finds the range of each input in small samples."""
         self.small = [Shot(self.module, {**self.config, **change}, seed) for seed in range(3)]
         first = self.small[0]
         for name, tensor in first.tensors().items():
@@ -418,7 +419,7 @@ class Task:
                 self.notes.append(["structure", said])
 
     def top(self, name, highest):
-        """The largest value of an integer input as a formula: one less than a size, where samples show it."""
+        """The largest value of an integer input: one less than a size if the samples confirm it, else the number."""
         for key in self.sizes.names:
             value = {**self.config, **self.least}[key]
             other = value + 3
@@ -428,7 +429,7 @@ class Task:
         return str(highest)
 
     def evaluate(self, given, shot):
-        """The module's result for other tensors."""
+        """The module's result for these arguments."""
         given = {name: value.clone() if torch.is_tensor(value) else value for name, value in given.items()}
         with torch.no_grad():
             if self.module.functional:
@@ -445,7 +446,7 @@ class Task:
         return inputs, {name: given[name] for name in states}
 
     def unused(self):
-        """Inputs whose contents never reach the output; and whether draws like the harness's are in the domain."""
+        """Inputs whose contents never change the output. Raises Unfit if the module cannot be verified with drawn inputs."""
         shot, generator = self.small[0], torch.Generator().manual_seed(1)
         tensors = shot.tensors()
 
@@ -471,11 +472,11 @@ class Task:
                 idle.append(name)
         self.constant = len(idle) == len(tensors)
         self.alike = all(one.numel() < 2 or (one == one.flatten()[0]).all() for one in first)
-        # A launcher takes some input.
+        # A launcher needs an input, even if none changes the output.
         return [] if self.constant else idle
 
     def literal(self, name, text):
-        """A Python expression for an argument that is no tensor."""
+        """A Python expression for an argument that is not a tensor."""
         values = [shot.given.get(name) for shot in self.shots]
         return self.expression(values, name)
 
@@ -543,7 +544,7 @@ class Task:
         }
 
     def flattens(self, shape):
-        """Whether an output of short rows is one row, of which all elements are judged by the largest."""
+        """Whether an output with short rows is treated as one row, so that errors are judged by its largest element."""
         results = self.sizes.base.results
         return len(results) == 1 and len(shape) > 1 and results[0].shape[-1] < ROW <= results[0].numel()
 
@@ -592,8 +593,8 @@ class Task:
         return shot is not None and all(one.double().isfinite().all() for one in shot.results)
 
     def flops(self, outputs, inputs):
-        """Operations: a multiple of the output's elements and perhaps another dimension, as torch counts products; else one an
-        element."""
+        """The formula for operations: if torch counts any, a multiple of the output's elements and perhaps of another
+        dimension; else one per element."""
         counts = [shot.flops or 0 for shot in self.shots]
         size = [sum(one.numel() for one in shot.results) for shot in self.shots]
         elements = " + ".join(" * ".join(f"({one})" if " " in one else one for one in output["shape"]) for output in outputs)
@@ -613,11 +614,11 @@ class Task:
         for change, shot in self.sizes.probes:
             scope = {name: change.get(name, self.config[name]) for name in self.sizes.names}
             scope.update({name: get(shot) for name, get in self.names.own.items()})
-            found.append(eval(formula, {"ceil_div": lambda a, b: -(-a // b)}, scope))  # our own formula
+            found.append(eval(formula, {"ceil_div": lambda a, b: -(-a // b)}, scope))  # no text of the module's
         return found
 
     def function(self, idle, shot):
-        """The reference's text behind the module's own."""
+        """The text of the reference, which follows the module's own."""
         tensors = [name for name in shot.tensors() if name not in idle]
         head = ", ".join(self.public[name] for name in tensors)
 
@@ -691,7 +692,7 @@ def answer(request):
     started = time.monotonic()
     torch.set_num_threads(request.get("threads", 1))
     task = Task(request)
-    # The size of the first dimension is how many independent parts most modules work on.
+    # In most modules, the first dimension counts independent parts.
     sizes = task.sizes
     leading = [sizes.formula([shot.inputs[0].shape[0] for shot in task.shots])] if task.shots[0].inputs[0].dim() else []
     smaller = small(sizes, FILTERED, *(name for name in leading if name in sizes.names))

@@ -1,8 +1,8 @@
-"""Times others beside a project's own, for `kernels bench --against`: one request as JSON on stdin, an answer a line on the
-standard output of the start. What anybody prints goes to stderr.
+"""Times other implementations beside a project's own, for `kernels bench --against`. Reads one request as JSON from stdin and
+writes one answer per line to the original stdout. Everything else that is printed goes to stderr.
 
-A request has `cases` as the harness worked them out, `peers` as they were named, `rounds`, the `library` with the launchers,
-and the card's number in `device`; with `dry`, everybody is run once on the CPU and compared, and nothing is timed.
+A request has the harness's `cases`, `peers` as the user named them, `rounds`, the `library` with the launchers, and the card's
+number in `device`. With `dry`, each peer runs once on the CPU and is compared, and nothing is timed.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def say(answer):
 
 
 class Row:
-    """A case, with what is known of its operation."""
+    """A case with the adapter of its operation, or the reason why there is none."""
 
     def __init__(self, case):
         from peers.library import Skip
@@ -52,7 +52,7 @@ class Built:
 
 
 def ruler_of(device, version):
-    """The harness's clock from its Python module, or None; and a remark for people."""
+    """The harness's clock from its Python module, or None, and a remark for the user."""
     try:
         import kernels_harness
     except ImportError:
@@ -67,7 +67,7 @@ def ruler_of(device, version):
 
 
 def why_not(name, skipped):
-    """Its own reason, or those of its variants."""
+    """Why a peer has no time: its own reason, or those of its variants."""
     if name in skipped:
         return skipped[name]
     reasons = [f"{label}: {reason}" for label, reason in skipped.items() if label.startswith(f"{name} (")]
@@ -75,7 +75,7 @@ def why_not(name, skipped):
 
 
 def told(timed, peers, clock, remarks):
-    """The answer on a row."""
+    """The answer for a row."""
     ours = timed.chosen.get("kernels")
     remarks = [*remarks, *timed.remarks]
     if ours is None:
@@ -109,7 +109,7 @@ def told(timed, peers, clock, remarks):
 
 
 def dry(args, row, peers):
-    """Everybody once, on the CPU: who would be there, and who is right."""
+    """Runs each peer once on the CPU, to see which ones work and which are right."""
     from peers.library import Skip
     from peers.peer_modules import described
     from peers.row import Run

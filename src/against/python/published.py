@@ -1,6 +1,7 @@
-"""Calls the functions of a published kernel, for `kernels hub verify --kernel-toml`: the first line on stdin says which kernel,
-each one after it a case and the file with its slot, which gets the results. An answer a line on the standard output of the
-start; what anybody prints goes to stderr. What runs here is a stranger's: it draws nothing and judges nothing.
+"""Calls the functions of a published kernel, for `kernels hub verify --kernel-toml`. The first line on stdin names the kernel;
+each following line has a case and the file with its slot, which receives the results. Answers go to the original stdout, one
+per line; everything else that is printed goes to stderr. The kernel's code is untrusted, so this process neither draws inputs
+nor judges results.
 """
 
 import json
@@ -43,7 +44,7 @@ class Stage:
             torch.cuda.synchronize()
 
     def call(self, case, slot, starts):
-        """Calls the function of the case's operation on its tensors, which lie in the slot: bytes on the device."""
+        """Calls the function of the case's operation on its tensors, which lie in the slot, a run of bytes on the device."""
         import torch
 
         from peers.hub import binding
@@ -58,7 +59,8 @@ class Stage:
         called, function, tensors, written, numbers = binding(self.module, self.name, case)
         results = [name for name, spec in case.tensors.items() if spec.role in ("output", "inout")]
         missing = [name for name in results if case.tensors[name].role == "output" and name not in written.values()]
-        # The red zone before the first tensor has the poison, which what is returned should not hold by chance of old memory.
+        # Freed memory may hold an earlier result, which a function that writes nothing could return. So memory of the outputs'
+        # sizes is filled with the poison, which the red zone before the first tensor holds, and freed.
         poison = slot[0]
         for name in missing:
             torch.empty_like(views[name], memory_format=torch.contiguous_format).view(-1).view(torch.uint8).copy_(poison)

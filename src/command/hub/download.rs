@@ -17,7 +17,7 @@ use crate::report::{Output, style};
 
 pub(super) fn run(hub: &Hub, arguments: &Download, output: Output) -> Result<ExitCode> {
     let what = &arguments.what;
-    // A repository has a slash inside; a folder is told apart by its beginning, whatever lies where.
+    // A repository has a slash inside. A folder is recognized by its first character, whether or not it exists.
     let kernels = if what.starts_with(['.', '/', '~']) || !what.contains('/') {
         lock::read(Path::new(what))?.iter().map(|one| one.kernel(hub)).collect::<Result<Vec<_>>>()?
     } else {

@@ -20,7 +20,7 @@ use crate::verify::function::Given;
 use crate::verify::random::fresh_seed;
 use crate::verify::through::{self, Verified};
 
-/// What nothing of this kind shows.
+/// What a comparison of results cannot show.
 const NOT_PROVED: &str = "results alone were compared: what computed them, memory beyond the tensors, the launcher's refusals \
                           and times were not";
 
@@ -31,7 +31,7 @@ pub(super) struct Harness {
 }
 
 impl Harness {
-    /// Without --kernel-toml: none.
+    /// `None` without --kernel-toml.
     pub(super) fn open(arguments: &Verify) -> Result<Option<Self>> {
         let Some(file) = &arguments.kernel_toml else { return Ok(None) };
         let choice = Choice {
@@ -61,7 +61,7 @@ impl Harness {
         Ok(name.text.clone())
     }
 
-    /// The card on which a variant runs; none: on the CPU.
+    /// The card on which a variant runs; `None` for the CPU.
     fn card(&self, name: &Name) -> Result<Option<usize>> {
         let ordinal = self.choice.ordinal;
         match name.backend() {
@@ -72,7 +72,7 @@ impl Harness {
         }
     }
 
-    /// Runs the functions of a variant, whose folder is in `build` of another.
+    /// Runs the functions of a variant, which lies in the folder `build` of `place`.
     pub(super) fn run(&self, place: &Path, name: &Name, output: Output) -> Result<Value> {
         let variant = place.join("build").join(&name.text);
         let mut functions = Functions::load(&self.python, place, &variant, self.card(name)?)?;

@@ -1,4 +1,4 @@
-//! `kernels hub`: one file a verb.
+//! `kernels hub`: one file per verb.
 
 mod download;
 mod functions;

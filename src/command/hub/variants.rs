@@ -18,7 +18,7 @@ use crate::report::{Output, style};
 /// A variant as the library judges it.
 struct Judged<'a> {
     variant: &'a Remote,
-    /// Whether its name suits.
+    /// Whether its name fits this system.
     fits: bool,
     /// Why it would not be loaded.
     why: Option<String>,

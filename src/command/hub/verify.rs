@@ -18,7 +18,7 @@ use crate::hub::variants::{Kernel, Remote};
 use crate::report::{Output, style};
 
 pub(super) fn run(hub: &Hub, arguments: &Verify, output: Output) -> Result<ExitCode> {
-    // What is missing to run it is said before anything is fetched.
+    // An error for what is missing to run it comes before anything is fetched.
     let harness = functions::Harness::open(arguments)?;
     let kernel = Kernel::find(hub, &arguments.kernel)?;
     let chosen =
@@ -55,7 +55,7 @@ pub(super) fn run(hub: &Hub, arguments: &Verify, output: Output) -> Result<ExitC
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Whether a variant's files are those of its digests, and signed as it is wanted.
+/// Whether a variant's files match its digests, and it is signed as requested.
 fn files(
     kernel: &Kernel,
     variant: &Remote,
@@ -67,7 +67,7 @@ fn files(
         Ok(Metadata { version, digest: Some(digest), .. }) => {
             let mut differences = digest.differences(folder)?;
             let branch = version_of(&kernel.revision.name);
-            // What was signed as an older version is not a newer one.
+            // The signature of an older version must not pass for a newer one.
             if branch.is_some_and(|branch| branch != version) {
                 differences
                     .push(format!("metadata.json is of version {version}, and this is {}", kernel.revision.name));
@@ -78,7 +78,7 @@ fn files(
         Err(error) => vec![format!("{error:#}")],
     };
     differences.sort();
-    // What must be signed by somebody is not verified by a signature that nobody looked at.
+    // If somebody must have signed it, a signature that was not checked does not count.
     let (vouched, said) = match signature {
         Signature::Valid { by } => (true, format!("signed by {by}")),
         Signature::Invalid { why } => (false, format!("its signature is not valid: {why}")),

@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Compare, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first one's time over the other's, and whether that is more than both scatter.
+/// The first one's time divided by the other's, and whether they differ by more than both scatter.
 fn ratio(one: &Candidate, other: &Candidate) -> Option<(f64, bool)> {
     let (one, other) = (one.summary()?, other.summary()?);
     Some((one.us / other.us, is_better(&one, &other) || is_better(&other, &one)))
@@ -84,7 +84,7 @@ fn figures(run: &Path, candidate: &Candidate) -> Result<Vec<(String, Value)>> {
     Ok(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// What the sources of two candidates differ in.
+/// The difference between the sources of two candidates.
 pub(super) fn difference(run: &Path, one: &Candidate, other: &Candidate) -> Result<String> {
     let (Some(one), Some(other)) = (sources(run, one)?, sources(run, other)?) else { return Ok(String::new()) };
     let changed = other.changed(&one);

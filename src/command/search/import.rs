@@ -12,12 +12,12 @@ use crate::cli::search::Import;
 use crate::report::{Output, Progress, style};
 use crate::search::import::{self, Imported, Importer, Outcome};
 
-/// Exit 0 where every module became a project, or was there already; 1 otherwise.
+/// Exit 0 if every module became a project or was there already; 1 otherwise.
 pub(super) fn run(arguments: &Import, output: Output) -> Result<ExitCode> {
     let modules = match (&arguments.from, &arguments.module, &arguments.shapes) {
         (Some(root), ..) => import::robust_kbench(root, &arguments.only)?,
         (None, Some(module), Some(shapes)) => vec![import::module(module, shapes)?],
-        // clap asks for one of them.
+        // clap requires one of them.
         _ => Vec::new(),
     };
     let python = Interpreter::find(None, "search import")?;

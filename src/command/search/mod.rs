@@ -1,4 +1,4 @@
-//! `kernels search`: one file a verb.
+//! `kernels search`: one file per verb.
 
 mod compare;
 mod export;
@@ -47,7 +47,7 @@ fn candidate<'a>(state: &'a State, id: u32, run: &Path) -> Result<&'a Candidate>
     })
 }
 
-/// A candidate's sources; none where its proposal was refused.
+/// A candidate's sources; `None` if its proposal was refused.
 fn sources(run: &Path, candidate: &Candidate) -> Result<Option<Sources>> {
     let Some(tree) = candidate.tree() else { return Ok(None) };
     Ok(Some(serde_json::from_slice(&Journal::get(run, tree)?)?))

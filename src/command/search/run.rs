@@ -13,7 +13,7 @@ use crate::search::event::Outcome;
 use crate::search::settings::{Budget, Settings};
 use crate::search::state::{Candidate, Standing, State};
 
-/// Starts a run. Exit 0 where it came to an end, whatever was found.
+/// Starts a run. Exit 0 if it ended normally, whatever was found.
 pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     let absolute = |path: &std::path::PathBuf| Ok(std::path::absolute(path)?.to_string_lossy().into_owned());
     let settings = Settings {
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     carry_on(search, &arguments.out, output)
 }
 
-/// Goes on with a run.
+/// Continues a run.
 pub(super) fn resume(arguments: &Resume, output: Output) -> Result<ExitCode> {
     let budget = arguments.budget.as_deref().map(budget).transpose()?;
     let search = Search::resume(&arguments.of.run, |settings| {
@@ -65,7 +65,7 @@ fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// A candidate that has come to its end, in one line.
+/// A finished candidate, in one line.
 fn line(state: &State, candidate: &Candidate) -> String {
     let id = format!("{:>4}", candidate.id());
     let author = format!("{} {}", candidate.plan.operator, candidate.plan.proposer);

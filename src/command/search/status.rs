@@ -12,7 +12,7 @@ use crate::report::table::{Cell, Column, Table, window};
 use crate::report::{Output, style};
 use crate::search::state::{Candidate, Standing, State};
 
-/// How many candidates the table has.
+/// The table has at most this many candidates.
 const ROWS: usize = 12;
 
 pub(super) fn run(run: &Path, output: Output) -> Result<ExitCode> {
@@ -86,7 +86,7 @@ fn counts(state: &State) -> String {
     parts.join(", ")
 }
 
-/// The timed candidates, the fastest first; where there are none, those that compiled.
+/// The timed candidates, the fastest first; if there are none, those that compiled.
 fn ranked(state: &State) -> Vec<&Candidate> {
     let mut timed: Vec<&Candidate> = state.candidates.iter().filter(|one| one.summary().is_some()).collect();
     let us = |one: &Candidate| one.summary().map_or(f64::INFINITY, |summary| summary.us);

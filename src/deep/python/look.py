@@ -1,11 +1,11 @@
-"""Parses Python and looks imports up. Reads a request from stdin, writes a JSON line an answer.
+"""Parses Python and looks up imports. Reads a request from stdin, and writes one line of JSON per answer.
 
-Nothing of the skill is executed or imported. A package of this Python is imported only where its source does not tell
-whether it has a name (`from torch import nn`), and then with the skill's folder out of reach.
+Nothing of the skill is executed or imported. A package of this Python is imported only if its source does not show whether
+it has a name (`from torch import nn`), and then without the skill's folder in the search path.
 """
 import sys
 
-sys.path[:] = [p for p in sys.path if p]  # with -c, an empty one: the current folder
+sys.path[:] = [p for p in sys.path if p]  # with -c, an empty entry stands for the current folder
 import ast  # noqa: E402
 import importlib  # noqa: E402
 import importlib.util  # noqa: E402
@@ -15,7 +15,7 @@ import textwrap  # noqa: E402
 import warnings  # noqa: E402
 from importlib.machinery import PathFinder  # noqa: E402
 
-# What an import prints is no answer of ours.
+# What an import prints must not be taken for an answer.
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
 
@@ -30,7 +30,7 @@ def lies_in_skill(path):
 
 sys.path[:] = [p for p in sys.path if not lies_in_skill(p)]
 
-# Modules of the standard library that do something when imported.
+# Modules of the standard library that have side effects when imported.
 LIVELY = {"antigravity", "this", "idlelib", "turtle", "turtledemo", "test", "tkinter", "lib2to3", "__main__", "__phello__"}
 STDLIB = set(getattr(sys, "stdlib_module_names", ())) | set(sys.builtin_module_names)
 
@@ -41,7 +41,7 @@ def answer(**fields):
 
 
 def walk(statements, names):
-    """What a module's top level binds; answers whether that may not be all."""
+    """Collects the names that a module's top level binds; returns whether there may be others."""
     is_open = False
     for node in statements:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -69,7 +69,7 @@ def walk(statements, names):
 
 
 def names_of(text):
-    """The names of a module's source, and whether there may be more; none where it does not parse."""
+    """The names in a module's source, and whether there may be others; None if it does not parse."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -88,7 +88,7 @@ specs = {}
 
 
 def spec_of(name):
-    """The spec of a module, found without importing what is above it."""
+    """The spec of a module, found without importing its parent packages."""
     if name not in specs:
         head, _, last = name.rpartition(".")
         try:
@@ -133,7 +133,7 @@ def title(top):
     return f"Python {sys.version.split()[0]}" if top in STDLIB else top + version_of(top)
 
 
-local = {}  # the skill's own modules: name -> (names, open), or None where the source is not known
+local = {}  # the skill's own modules: name -> (names, open), or None if the source is not known
 for name, text in request["modules"].items():
     local[name] = names_of(text) if text is not None else None
 
@@ -141,7 +141,7 @@ later = {}  # (module, name) -> [(id, line)]
 
 
 def look_up(item, line, module, names):
-    """An import: of `module`, and of `names` from it."""
+    """Checks an import of `module`, and of `names` from it."""
     top = module.split(".")[0]
     if module in local or top in local:
         known = local.get(module)
@@ -186,7 +186,7 @@ def look_up(item, line, module, names):
 
 
 def is_guarded(node):
-    """Whether an import that fails is caught."""
+    """Whether a failed import is caught."""
     caught = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
     for handler in node.handlers:
         if handler.type is None:
@@ -213,7 +213,7 @@ def imports(node, guarded, found):
 
 
 def flags_of(tree):
-    """The flags of every `add_argument`, as argparse names them; whether there may be others; what it imports."""
+    """The flags of every `add_argument`, as argparse names them, and whether there may be others."""
     flags, uses, is_open = {"-h", "--help"}, False, False
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -231,7 +231,7 @@ def flags_of(tree):
         elif node.func.attr in ("parse_known_args", "add_arguments"):
             is_open = True
     if not uses:
-        # Its own reading of sys.argv: what it compares with stands in it.
+        # It may read sys.argv itself; then its flags are among its strings.
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("-"):
                 flags.add(node.value)
@@ -243,7 +243,7 @@ used = {}  # (module, "a.b") -> [(id, line)]
 
 
 def uses(item, tree, text):
-    """Names of modules that are used: `F.rms_norm` after `import torch.nn.functional as F`."""
+    """Finds used names of modules: `F.rms_norm` after `import torch.nn.functional as F`."""
     modules, bound = {}, set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -256,7 +256,7 @@ def uses(item, tree, text):
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.add(node.id)
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            bound.add(node.attr)  # given by this code itself
+            bound.add(node.attr)  # set by this code itself
     inner = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute) or node in inner:
@@ -269,14 +269,14 @@ def uses(item, tree, text):
         if not isinstance(root, ast.Name) or root.id in bound or root.id not in modules:
             continue
         module = modules[root.id]
-        # What is asked for by its name may be missing.
+        # A name that also occurs as a string may be missing: the code may test for it.
         if module.split(".")[0] in local or bound & set(names) or any(f'"{n}"' in text or f"'{n}'" in text for n in names):
             continue
         used.setdefault((module, ".".join(names)), []).append((item, root.lineno))
 
 
 def resolve(found, names):
-    """None, or what is wrong: as long as it is a plain module, each name must be there."""
+    """None, or what is wrong. Each name must exist in a plain module."""
     path = found.__name__
     for name in names:
         if type(found).__name__ not in ("module", "_LazyModule"):
@@ -322,12 +322,12 @@ for item in request["items"]:
     uses(number, tree, text)
 answer(state="parsing done", version=sys.version.split()[0])
 
-# What only an import tells.
+# What only an import shows.
 modules = {}
 
 
 def imported(module):
-    """The module, or whether it is not there at all, and the error."""
+    """The module; or, if its import fails, whether it is missing, and the error."""
     if module not in modules:
         try:
             modules[module] = importlib.import_module(module)
@@ -350,7 +350,7 @@ for (module, name), places in sorted(later.items(), key=lambda one: (one[0][0], 
             if is_missing:
                 state, message = "wrong", f"{title(top)} has no module {module}"
                 if name is not None:
-                    continue  # said for the module
+                    continue  # reported for the module
             else:
                 state, message = "unsure", f"importing {module} fails: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         elif name not in (None, "*"):
@@ -367,7 +367,7 @@ for (module, names), places in sorted(used.items()):
     top = module.split(".")[0]
     spec = spec_of(top)
     if spec is None or "__main__" in module.split(".") or top in LIVELY:
-        continue  # said for its import
+        continue  # reported for its import
     if any(lies_in_skill(p) for p in [spec.origin or "", *(spec.submodule_search_locations or [])] if p):
         continue
     found = imported(module)
@@ -384,5 +384,5 @@ for (module, names), places in sorted(used.items()):
         answer(id=item, line=line, state=state, message=message, module=top, is_use=True)
 answer(state="done")
 answers.close()
-# Threads of what was imported are not waited for.
+# Do not wait for threads of imported modules.
 os._exit(0)

@@ -1,4 +1,4 @@
-//! The pictures and tables as one HTML page, which a browser shows from disk: no script, nothing from elsewhere.
+//! The pictures and tables as one HTML page, which a browser shows from disk: it has no script and loads nothing.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ th,td{border-bottom:1px solid #d1d9e0;padding:4px 8px;text-align:left;vertical-a
 th{color:#59636e;font-weight:600}.scroll{overflow-x:auto}\
 @media(prefers-color-scheme:dark){body{color:#f0f6fc;background:#0d1117}th,td{border-color:#3d444d}th{color:#9198a1}}";
 
-/// The page. All text is escaped: names, answers and what tests print are a stranger's.
+/// The page. All text is escaped, because names, answers and the output of tests are untrusted.
 pub(crate) fn page(title: &str, pictures: &[Picture], tables: &[Grid]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

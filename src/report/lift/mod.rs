@@ -6,7 +6,7 @@ mod svg;
 pub(crate) use html::page;
 pub(crate) use svg::chart;
 
-/// What is drawn. Figures that are not known are not there.
+/// What is drawn. Unknown figures are left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
     pub(crate) title: String,
@@ -44,7 +44,7 @@ pub(crate) struct Point {
     pub(crate) runs: usize,
 }
 
-/// A task's cells: the pass rate, the number of runs, and how many had harm; none where nothing was judged.
+/// A task's cells: the pass rate, the number of runs, and how many did harm; `None` if no run was judged.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) task: String,

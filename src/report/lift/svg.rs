@@ -64,7 +64,7 @@ fn line(body: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f6
     let _ = writeln!(body, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// One line a lift, on a scale from −100 to 100 points.
+/// One line per lift, on a scale from −100 to 100 points.
 fn forest(body: &mut String, bars: &[Bar], y: &mut f64) {
     heading(body, y, "Lift: pass rate with less pass rate without, 95 % interval over tasks");
     let x = |lift: f64| LEFT + lift.clamp(-1.0, 1.0).midpoint(1.0) * (RIGHT - LEFT);
@@ -101,7 +101,7 @@ fn forest(body: &mut String, bars: &[Bar], y: &mut f64) {
     *y += 14.0;
 }
 
-/// Pass rate against tokens, an arrow from without to with.
+/// Pass rate against tokens, with an arrow from without the skill to with it.
 fn tokens(body: &mut String, arrows: &[Arrow], y: &mut f64) {
     heading(body, y, "Pass rate against tokens of a run: without → with");
     let most = arrows.iter().flat_map(|a| [a.from.tokens, a.to.tokens]).fold(1.0, f64::max) * 1.05;
@@ -151,7 +151,7 @@ fn amount(tokens: f64) -> String {
     }
 }
 
-/// Task by arm: the darker, the more runs passed.
+/// A cell per task and arm; the more runs passed, the darker it is.
 fn map(body: &mut String, picture: &Picture, y: &mut f64) {
     heading(body, y, "Tasks by arms: share of runs that passed (runs)");
     #[allow(clippy::cast_precision_loss, reason = "a few columns")]

@@ -1,14 +1,13 @@
 //! Releases good and bad in a folder, and a server of it on loopback.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::support::{Ran, Test, write};
+use crate::support::http::{self, Request};
+use crate::support::{Ran, Test, script, write};
 
 pub(super) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -33,10 +32,8 @@ impl Releases {
     pub(super) fn new() -> Self {
         let test = Test::new();
         let root = test.outside();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let served = root.clone();
-        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(stream, &served)));
+        let url = http::serve(move |request, stream| stream.write_all(&answer(&request, &served)));
         Self { test, root, url }
     }
 
@@ -75,8 +72,8 @@ impl Releases {
         Ran::of(self.command(&format!("--from {} {typed}", self.url)).arg("--version").arg("1.2.3"))
     }
 
-    pub(super) fn fake(&self, name: &str, script: &str) {
-        executable(&self.test.root().join("bin").join(name), format!("#!/bin/sh\n{script}\n").as_bytes());
+    pub(super) fn fake(&self, name: &str, text: &str) {
+        script(&self.test.root().join("bin").join(name), text);
     }
 
     pub(super) fn installed(&self) -> PathBuf {
@@ -91,25 +88,19 @@ pub(super) fn of_version(version: &str) -> Vec<u8> {
     program
 }
 
-pub(super) fn executable(path: &Path, bytes: &[u8]) {
-    write(path, bytes);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-fn answer(mut stream: TcpStream, root: &Path) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    let request = lines.next().unwrap().unwrap();
-    lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty())).for_each(drop);
-    let path = root.join(request.split(' ').nth(1).unwrap().trim_start_matches('/'));
+fn answer(request: &Request, root: &Path) -> Vec<u8> {
+    let path = root.join(request.path.trim_start_matches('/'));
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
     if let Ok(to) = fs::read_to_string(beside("to")) {
-        let _ = write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
-        return;
+        return http::answer("302 Found", &format!("Location: {to}\r\n"), "");
     }
     let (status, body) = fs::read(&path).map_or(("404 Not Found", Vec::new()), |body| ("200 OK", body));
-    let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    let sent = if beside("cut").exists() { body.len() / 2 } else { body.len() };
-    if !request.starts_with("HEAD") {
-        let _ = stream.write_all(&body[..sent]);
-    }
+    let mut whole = http::answer(status, "", &body);
+    let sent = match request.method.as_str() {
+        "HEAD" => 0,
+        _ if beside("cut").exists() => body.len() / 2,
+        _ => body.len(),
+    };
+    whole.truncate(whole.len() - body.len() + sent);
+    whole
 }

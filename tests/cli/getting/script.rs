@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::releases::{ROOT, Releases, executable, of_version};
-use crate::support::{Ran, snapshot, write};
+use super::releases::{ROOT, Releases, of_version};
+use crate::support::{Ran, executable, snapshot, write};
 
 #[test]
 fn a_release_is_installed_and_replaces_an_older_one_in_one_rename() {
@@ -50,7 +50,7 @@ fn a_release_is_installed_and_replaces_an_older_one_in_one_rename() {
 fn what_is_not_the_release_is_not_installed() {
     let releases = Releases::new();
     let program = releases.installed();
-    executable(&program, &of_version("0.9.0"));
+    executable(&program, of_version("0.9.0"));
     let before = snapshot(&releases.test.home);
     let refused = |says: &[&str]| {
         releases.run("").expect(1, says);
@@ -102,14 +102,14 @@ fn a_kernels_of_somebody_else_stays() {
     releases.good("1.2.3");
     let program = releases.installed();
     let theirs = releases.test.home.join("theirs");
-    executable(&theirs, &of_version("0.9.0"));
+    executable(&theirs, of_version("0.9.0"));
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     // The Hub's library has a script of this name, uv makes a link.
     let made: [&dyn Fn(); 4] = [
         &|| executable(&program, b"#!/bin/sh\necho kernels 0.17.2\n"),
         &|| symlink(&theirs, &program).unwrap(),
         &|| symlink("nowhere", &program).unwrap(),
-        &|| executable(&program, &fs::read("/bin/true").unwrap()),
+        &|| executable(&program, fs::read("/bin/true").unwrap()),
     ];
     for make in made {
         make();

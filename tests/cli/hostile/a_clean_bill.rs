@@ -7,9 +7,8 @@ fn is_reported(test: &Test, words: &[&str]) {
     test.run("skills status").expect(1, words);
     test.run("doctor").expect(1, words);
     test.run("skills list").expect(0, words);
-    let ran = test.run("skills status --json");
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
-    assert!(!report["problems"].as_array().unwrap().is_empty(), "{ran:#?}");
+    let report = test.json("skills status");
+    assert!(!report["problems"].as_array().unwrap().is_empty(), "{report:#}");
 }
 
 #[test]
@@ -74,7 +73,7 @@ fn after_an_install_from_outside_the_project() {
     test.ok("skills add V1 --claude");
     for changed in [false, true] {
         if changed {
-            write(&test.outside().join("v1/demo/SKILL.md"), skill_md("demo", "9"));
+            write(&test.outside().join("v1/demo/SKILL.md"), skill_md("demo", "v9"));
         }
         test.run("skills status").expect(1, &["unchecked", "outside the project", "add PATH"]);
         test.run("doctor").expect(1, &["unchecked"]);
@@ -86,7 +85,7 @@ fn after_an_install_from_outside_the_project() {
     // Inside the project, and for the user, it is known.
     test.ok("skills add V2 --claude --global");
     test.run("skills status --global").expect(0, &["current"]);
-    write(&test.outside().join("v2/demo/SKILL.md"), skill_md("demo", "9"));
+    write(&test.outside().join("v2/demo/SKILL.md"), skill_md("demo", "v9"));
     test.run("skills status --global").expect(1, &["stale"]);
     fs::remove_dir_all(test.outside().join("v2")).unwrap();
     test.run("skills status --global").expect(1, &["unchecked", "is gone"]);

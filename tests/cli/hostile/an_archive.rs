@@ -31,7 +31,7 @@ fn entry(name: impl AsRef<[u8]>, content: &[u8]) -> Entry {
 }
 
 fn skill() -> Entry {
-    entry("demo/SKILL.md", skill_md("demo", "1").as_bytes())
+    entry("demo/SKILL.md", skill_md("demo", "v1").as_bytes())
 }
 
 fn deflated(name: &str, content: &[u8]) -> Entry {
@@ -104,7 +104,7 @@ fn that_is_sound_is_installed() {
     let script = Entry { mode: 0o100_755, ..deflated("demo/run.sh", b"#!/bin/sh\n") };
     test.write("x.skill", zip(&[skill(), script]));
     test.ok("skills add x.skill --claude");
-    assert_eq!(fs::read_to_string(test.at(CLAUDE).join("SKILL.md")).unwrap(), skill_md("demo", "1"));
+    assert_eq!(fs::read_to_string(test.at(CLAUDE).join("SKILL.md")).unwrap(), skill_md("demo", "v1"));
     let mode = fs::metadata(test.at(CLAUDE).join("run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
 }
@@ -206,7 +206,7 @@ fn without_one_folder_on_top() {
     let folder = Entry { mode: 0o040_755, ..entry("demo/", b"") };
     is_refused(&zip(&[folder]), &[]);
     // The folder must have the skill's name.
-    let text = skill_md("demo", "1");
+    let text = skill_md("demo", "v1");
     is_refused(&zip(&[entry("other/SKILL.md", text.as_bytes())]), &["demo"]);
     is_refused(&zip(&[entry(".kernels/SKILL.md", text.as_bytes())]), &[]);
 }
@@ -217,13 +217,8 @@ fn that_is_cut_or_noise() {
     for cut in [0, 1, 3, 4, 30, 60, whole.len() / 2, whole.len() - 23, whole.len() - 1] {
         is_refused(&whole[..cut], &[]);
     }
-    let mut state = 1_u32;
-    let noise: Vec<u8> = (0..5_000)
-        .map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            state.to_be_bytes()[0]
-        })
-        .collect();
+    let mut random = Random::seeded("noise", 1);
+    let noise: Vec<u8> = (0..5_000).map(|_| random.below(256) as u8).collect();
     is_refused(&noise, &[]);
     is_refused(&[&noise[..], b"PK\x05\x06", &[0xff; 18]].concat(), &[]);
 }

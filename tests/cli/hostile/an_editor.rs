@@ -15,7 +15,7 @@ fn dest(test: &Test, agent: &str) -> PathBuf {
 
 /// How often each attack is made.
 pub fn attacks() -> usize {
-    std::env::var("KERNELS_ATTACKS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+    number("KERNELS_ATTACKS", 12)
 }
 
 /// One line more in a file that is there, as editors and shells append.
@@ -76,17 +76,12 @@ struct Edits {
     test: Test,
     live: Vec<(&'static str, String)>,
     made: usize,
-    random: u64,
+    random: Random,
 }
 
 impl Edits {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % limit
-    }
-
     /// One edit of one install, in one of the ways of editors.
-    fn edit(test: &Test, agent: &'static str, way: u64, line: String) -> Option<(&'static str, String)> {
+    fn edit(test: &Test, agent: &'static str, way: usize, line: String) -> Option<(&'static str, String)> {
         let folder = dest(test, agent);
         let saved = match way {
             0 => append(&folder.join("SKILL.md"), &line),
@@ -106,8 +101,8 @@ impl Edits {
     fn run(&mut self, typed: &str, number: usize) {
         let plan: Vec<_> = (0..3)
             .map(|n| {
-                let agent = AGENTS[usize::try_from(self.below(3)).unwrap()];
-                (Duration::from_micros(self.below(12_000)), agent, self.below(4), format!("edit-{number}-{n}\n"))
+                let (agent, pause) = (*self.random.pick(&AGENTS[..3]), self.random.below(12_000) as u64);
+                (Duration::from_micros(pause), agent, self.random.below(4), format!("edit-{number}-{n}\n"))
             })
             .collect();
         let test = &self.test;
@@ -144,14 +139,15 @@ impl Edits {
 
 #[test]
 fn beside_add_update_and_remove() {
-    let mut edits = Edits { test: Test::hostile(), live: Vec::new(), made: 0, random: 20_261_123 };
+    let random = Random::seeded("an editor", 20_261_123);
+    let mut edits = Edits { test: Test::hostile(), live: Vec::new(), made: 0, random };
     let agents = "--claude --codex --opencode";
     for number in 0..attacks() * 4 {
         let version = ["1", "2"][number % 2];
         write_skill(&edits.test.at("sources/demo"), version);
-        let force = ["", " --force"][usize::try_from(edits.below(2)).unwrap()];
+        let force = *edits.random.pick(&["", " --force"]);
         let last = list(&edits.test.at(".claude/.kernels/backups")).pop();
-        let typed = match edits.below(6) {
+        let typed = match edits.random.below(6) {
             4 => "skills update --merge".to_owned(),
             5 => last.map_or("skills list".to_owned(), |backup| format!("skills restore {}", backup.display())),
             0 => format!("skills add sources/demo {agents}{force}"),

@@ -76,10 +76,8 @@ fn status_never_calls_a_tree_edited_that_is_being_replaced() {
             done.store(true, Ordering::Relaxed);
         });
         while !done.load(Ordering::Relaxed) {
-            let ran = test.run("skills status --json");
-            let report: Value = serde_json::from_str(&ran.out).unwrap();
-            let state = report["installs"][0]["state"].as_str().unwrap_or("none");
-            assert_eq!(state, "unchecked", "{ran:#?}");
+            let report = test.json("skills status");
+            assert_eq!(report["installs"][0]["state"], "unchecked", "{report:#}");
         }
     });
 }
@@ -105,7 +103,7 @@ fn add_force_and_an_editor() {
                     saved.push((name, text));
                 }
                 let swap = test.at(CLAUDE).join("SKILL.md.swp");
-                if fs::write(&swap, skill_md("demo", "3")).is_ok() {
+                if fs::write(&swap, skill_md("demo", "v3")).is_ok() {
                     let _ = fs::rename(&swap, test.at(CLAUDE).join("SKILL.md"));
                 }
                 thread::sleep(Duration::from_micros(500));

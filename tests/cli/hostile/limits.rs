@@ -30,7 +30,7 @@ fn nested_folders() {
     for depth in [40, 1_000, 5_000] {
         let test = Test::hostile();
         let deep = format!("demo/{}x.md", "a/".repeat(depth));
-        let text = skill_md("demo", "1");
+        let text = skill_md("demo", "v1");
         test.write("demo.skill", archive(&[("demo/SKILL.md", text.as_bytes()), (&deep, b"x")]));
         at_once("nested", || {
             test.refuses("skills add demo.skill --claude", 1, &["demo.skill"]);
@@ -54,7 +54,7 @@ fn keys_of_the_header() {
     for count in [13_000, 40_000, 200_000] {
         let test = Test::hostile();
         let keys: String = (0..count).map(|n| format!("  k{n}: x\n")).collect();
-        let text = skill_md("demo", "1").replacen("metadata:\n", &format!("metadata:\n{keys}"), 1);
+        let text = skill_md("demo", "v1").replacen("metadata:\n", &format!("metadata:\n{keys}"), 1);
         write(&test.outside().join("v1/demo/SKILL.md"), text);
         at_once("keys", || {
             test.refuses("skills add V1 --claude", 1, &["SKILL.md", "65536"]);
@@ -67,11 +67,11 @@ fn keys_of_the_header() {
 fn keys_below_the_limit_of_a_header() {
     let test = Test::hostile();
     let keys: String = (0..5_000).map(|n| format!("  k{n}: x\n")).collect();
-    let text = skill_md("demo", "1").replacen("metadata:\n", &format!("metadata:\n{keys}"), 1);
+    let text = skill_md("demo", "v1").replacen("metadata:\n", &format!("metadata:\n{keys}"), 1);
     write(&test.outside().join("v1/demo/SKILL.md"), text);
     at_once("keys", || drop(test.ok("skills add V1 --claude")));
     let test = Test::hostile();
-    let text = skill_md("demo", "1").replacen("metadata:\n", "metadata:\n  \"a\": x\n  a: y\n", 1);
+    let text = skill_md("demo", "v1").replacen("metadata:\n", "metadata:\n  \"a\": x\n  a: y\n", 1);
     write(&test.outside().join("v1/demo/SKILL.md"), text);
     test.refuses("skills add V1 --claude", 1, &["'a' is there twice"]);
 }
@@ -86,7 +86,7 @@ fn links_and_words_without_an_end() {
     });
     let test = Test::hostile();
     for length in [300_000, 20_000_000] {
-        let text = skill_md("demo", "1") + &"a".repeat(length);
+        let text = skill_md("demo", "v1") + &"a".repeat(length);
         write(&test.outside().join("v1/demo/SKILL.md"), text);
         at_once("words", || {
             test.run("skills validate V1").expect(0, &["at least"]);
@@ -98,7 +98,7 @@ fn links_and_words_without_an_end() {
 fn long_names() {
     let long = format!("{}.md", "x".repeat(300));
     let test = Test::hostile();
-    let text = skill_md("demo", "1");
+    let text = skill_md("demo", "v1");
     let entry = format!("demo/{long}");
     test.write("demo.skill", archive(&[("demo/SKILL.md", text.as_bytes()), (&entry, b"x")]));
     test.run("skills validate demo.skill").expect(1, &["255 bytes"]);
@@ -132,7 +132,7 @@ fn characters_that_nobody_sees() {
         let name = format!("run{c}me.md");
         write(&test.outside().join("v1/demo").join(&name), "x");
         test.refuses("skills add V1 --claude", 1, &["nobody sees", &format!("\\u{{{:x}}}", u32::from(c))]);
-        let text = skill_md("demo", "1");
+        let text = skill_md("demo", "v1");
         let entry = format!("demo/{name}");
         test.write("demo.skill", archive(&[("demo/SKILL.md", text.as_bytes()), (&entry, b"x")]));
         test.run("skills add demo.skill --claude").expect(1, &["nobody sees"]);
@@ -147,7 +147,7 @@ fn characters_that_nobody_sees() {
 #[test]
 fn a_reason_is_printed_once() {
     let test = Test::hostile();
-    let text = skill_md("demo", "1");
+    let text = skill_md("demo", "v1");
     for (name, why) in [("demo/../x", "component"), ("demo/a:b", "colon")] {
         test.write("demo.skill", archive(&[("demo/SKILL.md", text.as_bytes()), (name, b"x")]));
         let ran = test.run("skills add demo.skill --claude");
@@ -173,7 +173,7 @@ fn files_with_secrets() {
         let there = |name: &str| test.at(&format!("{agent}/skills/demo/{name}")).exists();
         assert!(there(".env.example") && !there(".env") && !there(".envrc") && !there("scripts/.env.local"));
     }
-    let text = skill_md("demo", "1");
+    let text = skill_md("demo", "v1");
     test.write("x.skill", archive(&[("demo/SKILL.md", text.as_bytes()), ("demo/.env", b"TOKEN=1")]));
     test.run("skills add x.skill --opencode").expect(0, &[".env: is left out"]);
     assert!(!test.at(".opencode/skills/demo/.env").exists());

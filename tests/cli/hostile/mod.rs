@@ -21,7 +21,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use serde_json::{Value, json};
 
-use crate::support::{Picture, Ran, Test, area, list, not_run, picture, program, write};
+use crate::support::random::Random;
+use crate::support::{self, Picture, Ran, Test, area, list, names, not_run, number, picture, program, skill_md, write};
 
 const NOBODY: u32 = 65_534;
 const CLAUDE: &str = ".claude/skills/demo";
@@ -78,10 +79,9 @@ impl Test {
     /// Expects that all installs are as they were installed. The sources lie outside the project, so more is not known.
     #[track_caller]
     fn is_unedited(&self) {
-        let ran = self.run("skills status --json");
-        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        let report = self.json("skills status");
         for install in report["installs"].as_array().unwrap() {
-            assert!(["current", "unchecked"].contains(&install["state"].as_str().unwrap()), "{ran:#?}");
+            assert!(["current", "unchecked"].contains(&install["state"].as_str().unwrap()), "{report:#}");
         }
     }
 
@@ -106,10 +106,8 @@ impl Test {
     #[track_caller]
     fn assert_no_change_waits(&self) {
         for area in [".claude/.kernels", ".claude/skills/.kernels", "dest/.kernels"] {
-            for entry in list(&self.at(area)) {
-                let name = entry.file_name().unwrap().to_string_lossy().into_owned();
-                assert!(!name.starts_with("txn-"), "{} is left", entry.display());
-            }
+            let left: Vec<String> = names(&self.at(area)).into_iter().filter(|name| name.starts_with("txn-")).collect();
+            assert!(left.is_empty(), "{left:?} in {area}");
         }
     }
 
@@ -121,22 +119,12 @@ impl Test {
     }
 }
 
-/// Neither of two versions comes after the other, so that each replaces the other.
-fn skill_md(name: &str, version: &str) -> String {
-    format!(
-        "---\nname: {name}\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"v{version}\"\n---\n# {name} {version}\n"
-    )
-}
-
+/// A skill that takes a moment to write. Neither of two versions comes after the other, so that each replaces the other.
 fn write_skill(folder: &Path, version: &str) {
-    let name = folder.file_name().unwrap().to_str().unwrap();
-    write(&folder.join("SKILL.md"), skill_md(name, version));
+    support::write_skill(folder, "demo", &format!("v{version}"));
     for n in 0..12 {
         write(&folder.join(format!("references/{n}.md")), format!("{n} of {version}\n"));
     }
-    let script = folder.join("scripts/run.sh");
-    write(&script, format!("#!/bin/sh\necho {version}\n"));
-    fs::set_permissions(script, Permissions::from_mode(0o755)).unwrap();
 }
 
 #[track_caller]

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::random::Random;
 use super::scenarios::skipped;
 use super::trace::{Fault, Plan};
 use super::world::snapshot;
-use crate::support::{Picture, Test};
+use crate::support::random::Random;
+use crate::support::{Picture, Test, number};
 
 const DESTS: [&str; 3] = [".claude/skills/demo", ".codex/skills/demo", ".opencode/skills/demo"];
 const KILLS: usize = 300;
@@ -87,7 +87,7 @@ impl Chain {
         let file = match self.random.below(3) {
             0 => "SKILL.md".to_owned(),
             1 => format!("notes/{n}.md"),
-            _ => "references/deep/a.md".to_owned(),
+            _ => "references/guide.md".to_owned(),
         };
         self.test.write(&format!("{dest}/{file}"), format!("edit {n}\n"));
         self.made += 1;
@@ -165,7 +165,7 @@ fn many_kills_in_one_project_lose_nothing() {
         return;
     }
     let mut chain = Chain::new();
-    let kills = std::env::var("KERNELS_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
+    let kills = number("KERNELS_KILLS", KILLS);
     let mut commands = 0;
     while chain.kills < kills {
         if chain.random.below(3) == 0 {

@@ -5,7 +5,6 @@
 //! something. `KERNELS_TEST_SEED` repeats a random test.
 
 mod chain;
-mod random;
 mod scenarios;
 mod sweep;
 pub mod trace;

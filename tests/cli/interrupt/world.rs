@@ -1,7 +1,6 @@
 //! A `Test` that can be reset to a saved state, and what a command leaves in it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -11,7 +10,7 @@ use nix::libc;
 use serde_json::Value;
 
 use super::trace::{self, Plan, Traced};
-use crate::support::{Picture, Test, list, picture, program};
+use crate::support::{Picture, Test, copy, list, names, picture, program, write_skill};
 
 /// The folders of the agents that the scenarios use.
 pub const HOSTS: [&str; 4] = [".claude", ".codex", ".opencode", ".agents"];
@@ -40,19 +39,12 @@ impl Test {
         self.write_skill("sources/current/demo", 1);
     }
 
-    /// Writes version `n` of the skill, with a script, an empty file and nested folders. No version comes after another,
+    /// Writes version `n` of the skill, with an empty file and nested folders. No version comes after another,
     /// so that each replaces the other.
     pub fn write_skill(&self, folder: &str, n: u32) {
-        let path = self.project.join(folder);
-        let _ = fs::remove_dir_all(&path);
-        let header =
-            format!("---\nname: demo\ndescription: Does it. Use when asked.\nmetadata:\n  version: \"v{n}\"\n---\n");
-        self.write(&format!("{folder}/SKILL.md"), format!("{header}# Demo {n}\n"));
-        self.write(&format!("{folder}/references/deep/a.md"), format!("a {n}\n"));
-        self.write(&format!("{folder}/references/only-{n}.md"), "");
-        self.write(&format!("{folder}/scripts/run.sh"), format!("#!/bin/sh\necho {n}\n"));
-        let script = path.join("scripts/run.sh");
-        fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+        let _ = fs::remove_dir_all(self.at(folder));
+        write_skill(&self.at(folder), "demo", &format!("v{n}"));
+        self.write(&format!("{folder}/references/deep/only-{n}.md"), "");
     }
 
     pub fn delete(&self, path: &str) {
@@ -199,8 +191,7 @@ impl Test {
     pub fn listed(&self) -> Vec<String> {
         let mut names: Vec<String> = HOSTS
             .iter()
-            .flat_map(|host| list(&self.project.join(host).join("skills")))
-            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .flat_map(|host| names(&self.project.join(host).join("skills")))
             .filter(|name| name != ".kernels")
             .collect();
         names.sort();
@@ -251,20 +242,5 @@ fn steady(bytes: Vec<u8>) -> Vec<u8> {
             serde_json::to_vec(&fields).unwrap()
         }
         _ => bytes,
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    let meta = fs::symlink_metadata(from).unwrap();
-    if meta.is_symlink() {
-        std::os::unix::fs::symlink(fs::read_link(from).unwrap(), to).unwrap();
-    } else if meta.is_dir() {
-        fs::create_dir(to).unwrap();
-        for below in list(from) {
-            copy(&below, &to.join(below.file_name().unwrap()));
-        }
-        fs::set_permissions(to, meta.permissions()).unwrap();
-    } else {
-        fs::copy(from, to).unwrap();
     }
 }

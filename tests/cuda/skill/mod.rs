@@ -12,11 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::{cuda, program, torch};
+use crate::support::{copy, cuda, generated, program, root, torch};
 use kernels::base::arch::Limits;
 use kernels::skill::tokens;
 use messages::{MESSAGES, Proof};
-use quotes::{fences, pages, render, root, sources};
+use quotes::{fences, pages, render, sources};
 use tempfile::TempDir;
 
 fn references() -> PathBuf {
@@ -33,14 +33,7 @@ fn what_is_quoted_is_what_the_kernels_say() {
     for page in pages() {
         let there = fs::read_to_string(&page).unwrap();
         let rendered = render(&page, &there, &sources);
-        if std::env::var_os("UPDATE").is_some() {
-            fs::write(&page, &rendered).unwrap();
-        }
-        assert!(
-            fs::read_to_string(&page).unwrap() == rendered,
-            "{} is not what kernels/ says; run: UPDATE=1 cargo test --test cuda skill",
-            page.display()
-        );
+        generated(&page, &rendered, "cuda skill");
     }
 }
 
@@ -102,14 +95,7 @@ fn the_assets_are_what_the_kernels_have() {
     assert!(assets.len() > 60, "{}", assets.len());
     for (path, quote) in assets {
         let text = quotes::quoted(&path, &quote, &sources);
-        if std::env::var_os("UPDATE").is_some() {
-            fs::write(&path, &text).unwrap();
-        }
-        assert!(
-            fs::read_to_string(&path).unwrap() == text,
-            "{} is not {quote}; run: UPDATE=1 cargo test --test cuda skill",
-            path.display()
-        );
+        generated(&path, &text, "cuda skill");
     }
 }
 
@@ -451,9 +437,8 @@ fn copied(groups: &[&str]) -> TempDir {
             said.contains("cp -r path/to/cuda-kernels/assets/rms_norm/. ."),
             "kernel-templates.md says how to copy"
         );
-        let from = skill.join("assets").join(group).join(".");
-        let (done, said) = run(Command::new("cp").arg("-r").arg(from).arg(folder.path()));
-        assert!(done, "{said}");
+        let from = skill.join("assets").join(group);
+        copy(&from, folder.path());
     }
     folder
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::support::root;
+
 /// A fence of a page: its info string, and the lines inside.
 pub(crate) struct Fence {
     pub(crate) info: String,
@@ -16,10 +18,6 @@ impl Fence {
     pub(crate) fn quote(&self) -> Option<&str> {
         self.info.split_whitespace().find_map(|word| word.strip_prefix("quote="))
     }
-}
-
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The skill's pages.

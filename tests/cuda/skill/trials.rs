@@ -6,8 +6,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::quotes::root;
 use crate::support::pending;
+use crate::support::root;
 
 /// A sentence of a page, with its figures from the record.
 pub(crate) struct Said {

@@ -1,5 +1,5 @@
-"""Others' kernels timed beside a project's own. One file an operation family in `operations/`, the rest is shared: by
-`kernels bench --against`, which carries this package, and by benches/gpu."""
+"""Other projects' kernels, timed beside a project's own. `operations/` has one file per operation family. The package is
+embedded in `kernels bench --against`, and used by benches/gpu."""
 
 import time
 

@@ -10,20 +10,20 @@ import statistics
 
 # Relative error in the 2-norm. One rounding to bf16 is about 1.7e-3, two 2.4e-3.
 TOLERANCE = {"bf16": 4e-3, "f16": 6e-4, "f32": 4e-6}
-# Rounds after which a variant that is slower than another of the same name is replayed no more.
+# After this many rounds, a variant that is slower than another of the same name is no longer replayed.
 TRIED = 8
 
 
 class Candidate:
-    """`call(i)` launches on set i on the current stream and returns its outputs. `restore(i)`, where it works in place, gives
-    set i its inputs back. `other`: what else it computes, then `holds(i, outputs)` is asked what is wrong with it."""
+    """`call(i)` launches on set i on the current stream and returns its outputs. If it works in place, `restore(i)` restores
+    the inputs of set i. If it computes another function, `other` describes it, and `holds(i, outputs)` checks the outputs."""
 
     def __init__(self, name, call, label=None, restore=None, other=None, holds=None, rounds=1.0):
         self.name, self.call, self.label, self.restore = name, call, label or name, restore
         self.other, self.holds, self.rounds = other, holds, rounds
         self.graph = self.held = self.fault = None
         self.samples, self.late, self.every, self.out = [], [], 1, False
-        # By the harness's clock, instead of samples.
+        # Set by the harness's clock, instead of samples.
         self.spread = None
 
     @property
@@ -31,7 +31,7 @@ class Candidate:
         return self.spread["median"] if self.spread else statistics.median(self.samples)
 
     def as_spread(self):
-        """As the harness tells it: microseconds a launch."""
+        """Microseconds per launch, in the harness's format."""
         if self.spread:
             return self.spread
         return {
@@ -50,8 +50,8 @@ class Candidate:
         return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
     def capture(self, sets, cycles, on, keep=False):
-        """Captures `cycles` turns through the sets. What it allocates is kept until the set's next turn, so that its outputs
-        rotate as preallocated ones do and cannot stay in the L2. `keep`: the graph itself is kept, for others to replay."""
+        """Captures `cycles` passes over the sets. What a call allocates is kept until the set's next pass, so that its outputs
+        rotate as preallocated ones do and cannot stay in the L2. `keep` keeps the graph itself, for the harness to replay."""
         import torch
 
         with torch.cuda.stream(on):
@@ -69,13 +69,13 @@ class Candidate:
                 try:
                     graph.capture_end()
                 except RuntimeError:
-                    pass  # the first error is the one to tell
+                    pass  # the first error is the one to report
                 raise
             graph.capture_end()
         self.graph, self.held = graph, held
 
     def check(self, chosen, wanted, dtype, on):
-        """What is wrong with the outputs of the chosen sets, or None. `wanted(i)` are the right ones."""
+        """What is wrong with the outputs of the chosen sets, or None. `wanted(i)` returns the right ones."""
         import torch
 
         if self.restore:
@@ -105,7 +105,7 @@ class Candidate:
 
 
 def relative_error(got, want):
-    """In the 2-norm; NaN where something was not written."""
+    """The relative error in the 2-norm; NaN if an element was not written."""
     if got.numel() != want.numel():
         raise ValueError(f"an output of {list(got.shape)} where {list(want.shape)} is right")
     off = (got.reshape(want.shape).double() - want).norm()
@@ -113,9 +113,9 @@ def relative_error(got, want):
 
 
 def measure(candidates, launches, rounds):
-    """Replays all graphs in turn, in a fresh order each round, and returns how many samples were dropped because the host
-    was late. A pause on the card before each start keeps the host ahead of it, so that no launch is timed. What is slow
-    takes part in fewer rounds, and a variant that is slower than another of its name soon in none."""
+    """Replays all graphs in turn, in a new order each round, and returns how many samples were dropped because the host was
+    late. A pause on the card before each replay lets the host get ahead, so that the time to launch is not measured. Slow
+    candidates take part in fewer rounds, and a variant that is slower than another of its name soon in none."""
     import torch
 
     drop, late = 2, 0
@@ -141,7 +141,7 @@ def measure(candidates, launches, rounds):
             begin, end = events[id(candidate)]
             whole = begin.elapsed_time(end) * 1e3
             if number < drop:
-                # 6 ms a graph at most, on average, and eight samples at least.
+                # At most 6 ms per graph and round on average, and at least eight samples.
                 candidate.every = max(1, min(math.ceil(whole / 6000), rounds // TRIED))
                 continue
             (candidate.late if id(candidate) in behind else candidate.samples).append(whole / launches)
@@ -162,7 +162,7 @@ def leave_out(candidates):
 
 
 def measure_by(ruler, candidates, size_in_bytes, sets, launches, rounds):
-    """The same by the harness's clock. Answers the spread of its copy, how that was made, and remarks."""
+    """Times the candidates with the harness's clock. Returns the spread of its copy, how that was made, and remarks."""
     graphs = {str(number): candidate.graph.raw_cuda_graph() for number, candidate in enumerate(candidates)}
     replayed = ruler.replay(graphs, bytes=size_in_bytes, sets=sets, launches=launches, rounds=rounds)
     remarks = []
@@ -171,6 +171,6 @@ def measure_by(ruler, candidates, size_in_bytes, sets, launches, rounds):
         candidate.spread = timing.spread()
         candidate.fault = candidate.fault or timing.impossible
         remarks += [remark for remark in timing.remarks if remark not in remarks]
-    # The same copy was timed behind each of them.
+    # The same copy was timed after each candidate.
     copies = sorted((timing.copy for timing in replayed.values()), key=lambda copy: copy.median)
     return copies[len(copies) // 2].spread(), copies[0].by, remarks

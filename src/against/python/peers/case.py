@@ -31,14 +31,14 @@ class Tensor:
 
     @property
     def span(self):
-        """Elements from the first to behind the last."""
+        """The number of elements from the first to the last."""
         if not self.elements:
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
 
 
 class Called:
-    """What a case needs to be launched: `operation` with its name, `label`, `tensors`, and `plan` of the launcher's arguments."""
+    """A case ready to launch: `operation` with its name, `label`, `tensors`, and the `plan` of the launcher's arguments."""
 
     def arguments(self, pointer):
         """The launcher's arguments without the stream's value: ctypes objects, None where the stream goes. `pointer` gives
@@ -60,14 +60,14 @@ class Called:
 
 
 class Operation:
-    """A launcher, as the harness tells of it."""
+    """A launcher, as the harness describes it."""
 
     def __init__(self, given):
         self.name, self.launcher = given["operation"], given["launcher"]
 
 
 class Given(Called):
-    """A case that the harness has worked out: `values` of every name that a case sets, `all` with the scalars, `bytes`."""
+    """A case computed by the harness: `values` of every name that a case sets, `all` with the scalars too, `bytes`."""
 
     def __init__(self, given):
         self.operation, self.label, self.dtype, self.bytes = Operation(given), given["case"], given["dtype"], given["bytes"]

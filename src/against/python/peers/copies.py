@@ -8,7 +8,7 @@ PAGE = 4096
 
 
 def copy_kernel():
-    """A copy in 16-byte pieces, made once."""
+    """A copy kernel, made once."""
     if not hasattr(copy_kernel, "kernel"):
         import triton
         import triton.language as tl
@@ -23,8 +23,8 @@ def copy_kernel():
 
 
 def copies(size_in_bytes, sets):
-    """Copies of half the bytes (so that as many move), in the forms that are fast: the fastest is the roof. A copy of no
-    whole number of pages is slow in the driver, and so are some round sizes: hence two sizes."""
+    """Copies of half the bytes, which move as many in all, in several forms; the fastest is the roof. The driver copies slowly
+    if the size is not a whole number of pages, and also for some round sizes, so two sizes are tried."""
     import torch
 
     half = math.ceil(size_in_bytes / 2)

@@ -1,7 +1,7 @@
 """A kernel of the Hub, or of a folder that the Hub library can load: `hub:OWNER/NAME`, `hub:OWNER/NAME@VERSION`, `hub:PATH`.
 
-Nobody says how a Hub kernel is called, so its function is found by the operation's name and called by the names of its
-parameters. Whether that was right is not taken on trust: results are held against the reference like everybody's.
+A Hub kernel does not describe its interface, so its function is found by the operation's name and called by the names of its
+parameters. A wrong guess shows, because the results are compared with the reference like those of other peers.
 """
 
 import functools
@@ -12,7 +12,7 @@ from .library import Skip
 from .operations.adapter import Peer
 from .peer_modules import described, imported
 
-# What others call these operations.
+# The names of these operations in other packages.
 FUNCTIONS = {
     "rms_norm": ["rmsnorm", "rms_norm_fn", "rms_norm_forward"],
     "add_rms_norm": ["fused_add_rms_norm", "add_rmsnorm"],
@@ -21,7 +21,7 @@ FUNCTIONS = {
     "geglu": ["gelu_and_mul", "geglu_packed"],
     "rope": ["apply_rotary", "rotary", "apply_rotary_pos_emb"],
 }
-# And what they call arguments.
+# The names of arguments in other packages.
 PARAMETERS = {
     "x": ["input", "inputs", "inp", "hidden_states", "a"],
     "out": ["output", "result"],
@@ -33,7 +33,7 @@ PARAMETERS = {
 
 
 def named(wanted, known):
-    """Which of the known names is meant by a parameter; None where none is."""
+    """The known name that a parameter stands for, or None."""
     if wanted in known:
         return wanted
     return next((name for name, others in PARAMETERS.items() if name in known and wanted in others), None)
@@ -69,8 +69,8 @@ def function_of(module, where, operation):
 
 
 def binding(module, where, case):
-    """How the operation of a case is called in a module: its name there, the function, and by its parameters the tensors that
-    it reads, those that it writes, and numbers."""
+    """How to call a module for the operation of a case: the function's name, the function, and by parameter the tensors that it
+    reads, those that it writes, and the numbers."""
     called, function = function_of(module, where, case.operation.name)
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -5,7 +5,7 @@ import os
 
 
 class Skip(Exception):
-    """Why something is not in a row."""
+    """The reason why a peer is not in a row."""
 
 
 def opened(path):

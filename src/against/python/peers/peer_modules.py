@@ -1,4 +1,4 @@
-"""Others' packages and libraries."""
+"""The packages and libraries of peers."""
 
 import ctypes
 import importlib
@@ -16,14 +16,14 @@ def described(error):
 def imported(module, package):
     try:
         if package == "liger-kernel":
-            importlib.import_module("torch.distributed.tensor")  # it takes it for granted
+            importlib.import_module("torch.distributed.tensor")  # the package uses it without importing it
         return importlib.import_module(module)
     except Exception as error:
         raise Skip(f"{package} cannot be imported: {described(error)}") from error
 
 
 def blog_function(path, name, types):
-    """A launcher of the blog's library; `types` are those of C without the stream at the end, a letter each."""
+    """A launcher of the blog's library; `types` has one letter for the C type of each argument but the last, the stream."""
     if not path:
         raise Skip("no --blog given")
     try:

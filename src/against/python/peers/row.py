@@ -1,4 +1,4 @@
-"""One row: a bench case of a project, by everybody."""
+"""One row: a bench case of a project, run by all candidates."""
 
 import ctypes
 import math
@@ -15,7 +15,7 @@ from .through_inductor import MODES, compiled
 PEERS = ["torch", "compile", "compile-max", "liger", "quack", "blog"]
 NAMES = ["kernels", *PEERS]
 MIN_BYTES = 200e6
-# What is so small that these do not fill the L2 is timed hot.
+# A case so small that this many sets do not fill the L2 is timed hot.
 MOST_SETS = 4096
 GRAPH_US = 1200.0
 told = set()
@@ -33,7 +33,7 @@ class Run:
         if args.device == "cuda":
             l2 = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
             self.sets = min(MOST_SETS, max(4, math.ceil(max(4.2 * l2, MIN_BYTES) / self.case.bytes)))
-        # From the bytes at 3 TB/s, and no launch under 2 us.
+        # Estimated from the bytes at 3 TB/s, and at least 2 us per launch.
         guess = max(2.0, self.case.bytes / 3e6)
         self.cycles = max(1, math.ceil(GRAPH_US / (guess * self.sets)))
         self.slots = Slots(self.case, self.sets, args.device, fill=self.adapter.fill if self.adapter else None)
@@ -45,7 +45,7 @@ class Run:
         return self.sets * self.cycles
 
     def wanted(self, i):
-        """What is right for set i, in the adapter's order, worked out once."""
+        """The right results for set i in the adapter's order, computed once."""
         if i not in self.references:
             found = self.adapter.reference(self.slots.inputs(i))
             self.references[i] = tuple(found[name] for name in self.adapter.outputs)
@@ -61,7 +61,7 @@ class Run:
         """This repository's own."""
         launch = self.libraries.launcher(self.case.operation)
         written = [name for name, spec in self.case.tensors.items() if spec.role == "inout"]
-        # What it overwrites is its own, with the case's strides: nobody else is given what it left.
+        # It has its own tensors to overwrite, with the case's strides, so that no other candidate reads them.
         own = {name: allocate(self.case.tensors[name], self.sets, "cuda")[0] for name in written}
         tensors = [{**shared, **{name: own[name][i] for name in written}} for i, shared in enumerate(self.slots.sets)]
         given = [self.case.arguments(lambda name, i=i: tensors[i][name].data_ptr()) for i in range(self.sets)]
@@ -115,7 +115,7 @@ class Run:
         return made
 
     def late(self, name, formulation, given):
-        """Compiled when the call is first made, and captured before the next candidate's compilation forgets it."""
+        """Compiled at the first call, and captured before the next candidate's compilation discards it."""
         state = []
 
         def call(i):
@@ -133,7 +133,7 @@ class Run:
         given = [peer.prepare(self.slots[i]) for i in range(self.sets)]
         pristine, restore = {}, None
         if peer.inplace:
-            # Its tensors are its own: nobody else is given what it overwrote.
+            # It has its own tensors, so that no other candidate reads what it overwrote.
             given = [tuple(_own(tensor) for tensor in one) for one in given]
             pristine = {i: peer.prepare(self.slots[i]) for i in self.chosen}
 
@@ -166,8 +166,8 @@ def _own(tensor):
 
 
 class Timed:
-    """What became of a row: `chosen` candidates by name with their best variant, `skipped` with the reason, `copy` as a
-    candidate or as the harness's spread, `remarks`."""
+    """The result of a row: the `chosen` best variants by name, the `skipped` with their reasons, `copy` as a candidate or as
+    the harness's spread, and `remarks`."""
 
     def __init__(self, run):
         self.run, self.chosen, self.skipped, self.copy, self.remarks = run, {}, {}, None, []
@@ -246,7 +246,7 @@ def time_row(args, row, failed, libraries, on):
     if row.unknown:
         skipped["check"] = row.unknown
     for name, reason in skipped.items():
-        # Once an operation; the JSON has all.
+        # Printed once per operation; the JSON has all.
         if (row.case.operation.name, name, reason) not in told:
             told.add((row.case.operation.name, name, reason))
             print(f"  SKIPPED {row}: {name}: {reason}")

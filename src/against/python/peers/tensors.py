@@ -1,18 +1,18 @@
-"""The tensors of a case: so many sets of them, each with the case's shapes, strides and offsets."""
+"""The tensors of a case, in several sets, each with the case's shapes, strides and offsets."""
 
 import math
 
 ALIGN = 256
-# Roles of tensors that nobody reads before they are written.
+# Roles of tensors that are written before they are read.
 UNREAD = ("output", "scratch")
-# Weights lie around 1 and differ: ones would hide a fault.
+# Weights are drawn around 1: if all were 1, a kernel that ignores them would pass.
 AROUND_ONE = ("weight", "gamma")
 
 
 def torch_dtype(name):
     import torch
 
-    # Looked up when asked for: torch has 8-bit floats since 2.1.
+    # Looked up on demand: torch has 8-bit floats only since 2.1.
     names = {
         "bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
         "i8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "bool": "bool",

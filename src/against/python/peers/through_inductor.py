@@ -13,7 +13,7 @@ def compiled(function, mode):
 
 
 def configure():
-    """Every shape is its own; a fallback to eager is an error, not a time."""
+    """Compiles each shape on its own, and makes a fallback to eager an error, because it would be timed."""
     import torch._dynamo
 
     config = torch._dynamo.config

@@ -17,7 +17,7 @@ def adapters():
 
 
 def of_case(case):
-    """The operation of a case as peers see it. Skip: nobody here knows what is right for it."""
+    """The adapter of a case's operation. Raises Skip if no family has the operation."""
     from ..library import Skip
 
     made = adapters().get(case.operation.name)

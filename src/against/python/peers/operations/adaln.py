@@ -19,7 +19,7 @@ class Modulated(Adapter):
         self.groups = -(-self.rows // self.each)
 
     def grouped(self):
-        """Peers have as many rows in each group."""
+        """Raises Skip unless all groups have the same number of rows, as peers need."""
         if self.rows % self.each:
             raise Skip("the last group has fewer rows")
 
@@ -64,7 +64,7 @@ class Modulated(Adapter):
         return rows_of(t[name])[:, None, :], t.get(f"{name}_table")
 
     def norm(self):
-        """norm(x) as the model's module has it, and its modulation."""
+        """norm(x) as the model's module computes it, and its modulation."""
         import torch
 
         eps, layer, width = self.eps, self.layer, self.width
@@ -95,7 +95,7 @@ class Modulated(Adapter):
         return (rows + t[f"{name}_table"] if f"{name}_table" in t else rows).contiguous()
 
     def ones(self, t, name, value):
-        """A weight or bias for kernels that cannot do without."""
+        """A weight or bias for kernels that require one."""
         import torch
 
         return t[name] if name in t else torch.full((self.width,), value, dtype=t["x"].dtype, device=t["x"].device)

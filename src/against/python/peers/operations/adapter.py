@@ -13,23 +13,24 @@ def is_variant(case):
 
 
 class Adapter:
-    """`reference` is what is right, in fp64; `formulas` are the ways to write it in torch; the rest are other peers.
+    """`reference` computes the right result in fp64; `formulas` are ways to write the operation in torch; the other methods are
+    peers.
 
     Tensors come as {name of kernel.toml: tensor}; a formula takes those of `given` and returns a tuple in the order of
-    `outputs`, each of as many elements as the launcher's output of that name, in the same order. Peers may be given tensors
-    laid out as they want them, made beforehand by `prepare`: no peer pays for a layout that is not its own.
+    `outputs`, each with as many elements as the launcher's output of that name, in the same order. `prepare` may convert
+    tensors to the layout that a peer expects before the peer is timed, so that no peer pays for another's layout.
     """
 
     names = ()
     outputs = ("out",)
-    # How much further than one rounding a peer may be: 1, or more where models round what lies between.
+    # The error allowed to a peer, in roundings: 1, or more if models round intermediate results.
     rounds = 1.0
-    # The same of our kernel.
+    # The same for our kernel.
     own_rounds = 1.0
-    # How far the reference may be from a fixture of the model's own module in fp64, relative to the largest: an eps may have
-    # been rounded to fp32 on its way.
+    # The difference allowed between the reference and a fixture computed by the model's own module in fp64, relative to the
+    # largest element: one of them may have used an eps rounded to fp32.
     exact = 1e-7
-    # Whose formula `torch` is, run eagerly as it stands; of several, the fastest.
+    # The formulation that the peer `torch` runs eagerly; of several, the fastest.
     eager = "plain"
 
     def __init__(self, case):
@@ -47,10 +48,10 @@ class Adapter:
         return name in self.case.tensors
 
     def fill(self, tensors):
-        """Sets what random numbers would be wrong for."""
+        """Sets the tensors for which random numbers would be wrong."""
 
     def reference(self, t):
-        """{output: what is right} in fp64, of {name: tensor}."""
+        """{output: the right result} in fp64, from {name: tensor}."""
         raise NotImplementedError
 
     def given(self, t):
@@ -62,18 +63,18 @@ class Adapter:
         raise NotImplementedError
 
     def compiled(self):
-        """Which formulations torch.compile gets, by candidate."""
+        """The formulations that torch.compile compiles, by candidate."""
         return {"compile": list(self.formulas())[:1], "compile-max": []}
 
     def compilations(self):
-        """The same, but none for a variant: to a compiler its formula is that of another row."""
+        """The same, but none for a variant: its formula is compiled for another row."""
         return {} if is_variant(self.case) else self.compiled()
 
     def has_peer(self, name):
-        """Whether this family knows of one."""
+        """Whether this family has this peer."""
         return getattr(type(self), name) is not getattr(Adapter, name)
 
-    # Each answers a `Peer`, or raises Skip with the reason why there is none.
+    # Each returns a `Peer`, or raises Skip with the reason why there is none.
 
     def liger(self, _):
         raise Skip("Liger has no such operation")
@@ -86,9 +87,9 @@ class Adapter:
 
 
 class Peer:
-    """`prepare(t)` makes of a set's tensors what `call(given)` takes; `call` launches and returns its outputs in the order of
-    the adapter's. `inplace`: it overwrites what it is given. `other`: it computes something else, namely this; then
-    `holds(t, outputs)` says what is wrong with it by its own rules, or None."""
+    """`prepare(t)` makes the argument of `call(given)` from a set's tensors; `call` launches and returns its outputs in the
+    adapter's order. `inplace`: it overwrites what it is given. `other` describes another function that it computes instead;
+    `holds(t, outputs)` then says what is wrong by that function's rules, or None."""
 
     def __init__(self, prepare, call, allocates=True, inplace=False, other=None, holds=None):
         self.prepare, self.call, self.allocates, self.inplace = prepare, call, allocates, inplace

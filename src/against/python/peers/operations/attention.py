@@ -12,7 +12,7 @@ class Attention(Adapter):
     names = ("attention",)
     # One rounding of the probabilities, one of the result.
     rounds = 2.0
-    # All are tried, and the fastest is the row's.
+    # All are tried; the row has the fastest.
     eager = tuple(BACKENDS)
 
     def __init__(self, case):
@@ -63,7 +63,7 @@ class Attention(Adapter):
         scale, causal = self.scale, self.causal
 
         def sdpa(q, k, v):
-            """By whichever backend torch takes."""
+            """With the backend that torch chooses."""
             square = q.shape[2] == k.shape[2]
             mask = causal_lower_right(q.shape[2], k.shape[2]) if causal == 2 and not square else None
             o = torch.nn.functional.scaled_dot_product_attention(
@@ -83,7 +83,7 @@ class Attention(Adapter):
         return {"sdpa": sdpa, **{name: by(name) for name in BACKENDS}}
 
     def compiled(self):
-        # The same kernels: there is nothing in it to fuse.
+        # torch.compile would call the same kernels, and has nothing to fuse.
         return {"compile": [], "compile-max": []}
 
 

@@ -1,4 +1,4 @@
-"""What is memory and little else: a transpose, a sum over rows, and a chain of elementwise operations."""
+"""Operations that mostly move memory: a transpose, a sum over rows, and a chain of elementwise operations."""
 
 from .adapter import Adapter, wide
 

@@ -25,7 +25,7 @@ class Gated(Adapter):
         return "silu" if self.silu else "tanh" if self.tanh else "erf"
 
     def order(self, value, gate):
-        """As one tensor holds them, or two."""
+        """The two in the order in which the case has them."""
         return (gate, value) if self.gate_first else (value, gate)
 
     def halves(self, t):
@@ -50,7 +50,7 @@ class Gated(Adapter):
         return (t["x"],) if self.packed else (t[self.value_name], t["gate"])
 
     def split(self):
-        """From what the formulas are given to (value, gate)."""
+        """A function that makes (value, gate) from the formulas' tensors."""
         packed, order = self.packed, self.order
 
         def halves(*given):
@@ -80,7 +80,7 @@ class Gated(Adapter):
         return Peer(self.apart, lambda given: (function(*given),))
 
     def blog(self, args):
-        """Its kernels take one tensor with the gate first; both halves are put as it wants them."""
+        """Its kernels take one tensor with the gate first, so one is made of both halves."""
         import torch
 
         name = {"silu": "swiglu_forward_bf16", "tanh": "geglu_forward_bf16", "erf": "geglu_exact_forward_bf16"}[self.kind]

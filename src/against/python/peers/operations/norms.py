@@ -6,7 +6,7 @@ from ..library import Skip
 from ..peer_modules import blog_function, imported, stream
 from .adapter import Adapter, Peer, rounded, wide
 
-# The shapes of LTX-Video and Qwen3-8B in which the two ways to write it and the two modes of torch.compile lie apart.
+# Shapes of LTX-Video and Qwen3-8B in which the two formulations and the two modes of torch.compile differ in speed.
 TUNED = {(2048, 1024), (2048, 2048), (2048, 4096), (3072, 16384), (4096, 128), (4096, 1024), (4096, 2048), (4096, 8192), (128, 262144), (8192, 32768)}
 
 
@@ -70,7 +70,7 @@ class RmsNorm(Adapter):
         return Peer(self.given, lambda given: (function(*given, self.eps, self.offset, mode, False, None),))
 
     def simple(self):
-        """Nothing that QuACK's and the blog's kernels lack."""
+        """Raises Skip if the case needs what QuACK's and the blog's kernels lack."""
         if self.offset or self.round_first or not self.has("weight"):
             raise Skip("only with a weight, without offset, rounded once")
 
@@ -219,7 +219,7 @@ class RmsNormBackward(Adapter):
         return t["dy"], t["x"], scale, t.get("weight")
 
     def finish(self):
-        """(dx, dw) as this case's outputs: those who make dw in one type are asked for no other."""
+        """(dx, dw) as this case's outputs. A peer makes dw in one type, which is compared with the dw of either type."""
         outputs = self.outputs
 
         def finish(dx, dw):

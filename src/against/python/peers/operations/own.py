@@ -1,5 +1,5 @@
-"""An operation that nobody here knows, by the project's own reference in Python: right in fp64, and a formula for torch and
-torch.compile in the case's own type."""
+"""An operation of none of the families, computed by the project's own Python reference: the right result in fp64, and in the
+case's own type a formula for torch and torch.compile."""
 
 import importlib.util
 import inspect
@@ -14,7 +14,7 @@ from .adapter import Adapter, wide
 class Own(Adapter):
     """`case.reference` has the file and the function; it takes the inputs and values by name."""
 
-    # Models round what lies between; how often, nobody says.
+    # How often intermediate results are rounded is unknown.
     rounds = own_rounds = 3.0
     eager = "reference"
 

@@ -125,7 +125,7 @@ class Rope(Adapter):
         rope_forward = imported("liger_kernel.ops.rope", "liger-kernel").rope_forward
 
         def prepare(t):
-            # A transposed view of rows that lie side by side: what it would else make first.
+            # With contiguous inputs, the transposed views have the layout that it would otherwise have to make.
             return (*[t[name].contiguous() for name in self.inputs], *self.full_tables(t))
 
         def call(given):

@@ -12,8 +12,8 @@ SCALES = (8 / 25 / 20, 32 / 2048, 32 / 2048)
 
 
 def frequencies(count, device):
-    """The model's, in its own fp32 steps; the power is rounded once, and all is made on the CPU, so that it is the same
-    everywhere."""
+    """The model's frequencies, computed in fp32 as in the model, with the power rounded once; on the CPU, so that the result is
+    the same on every machine."""
     import torch
 
     powers = torch.linspace(math.log(1.0, THETA), math.log(THETA, THETA), count, dtype=torch.float32)
@@ -21,8 +21,8 @@ def frequencies(count, device):
 
 
 def table_of(coords, of):
-    """cos and sin [..., positions, 2 * (1 + frequencies)], in turn: (1, 0) first. The angle is fp32 as in the model, the rest
-    fp64."""
+    """Interleaved cos and sin [..., positions, 2 * (1 + frequencies)], with (1, 0) first. The angle is fp32 as in the model,
+    the rest fp64."""
     import torch
 
     angle = (of * (coords.float().unsqueeze(-1) * 2 - 1)).double()
@@ -153,7 +153,7 @@ class Rope3d(Adapter):
             return given
 
         def holds(t, outputs):
-            """Each pair keeps its length, and is turned."""
+            """Checks that each pair keeps its length and is rotated."""
             for name, output in zip(self.inputs, outputs, strict=True):
                 before, after = (wide(x).reshape(-1, 2) for x in (t[name], output))
                 lengths = [x.norm(dim=-1) for x in (before, after)]
@@ -179,7 +179,7 @@ class QkNormRope3d(Rope3d):
 
 
 class Rope3dTable(Adapter):
-    """The table, of coordinates."""
+    """The table, computed from coordinates."""
 
     names = ("rope3d_table",)
     outputs = ("table",)

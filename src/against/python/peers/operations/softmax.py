@@ -73,8 +73,8 @@ class Logits(Adapter):
 
 
 class CrossEntropy(Logits):
-    """loss and lse, one a row. torch's own loss is in the logits' type and its lse is kept from callers, so the formula is
-    written out: one pass for the sum of exponentials, and one element of each row."""
+    """loss and lse, one per row. torch's own loss is in the logits' type and does not return lse, so the formula is written
+    out: one pass for the sum of exponentials, and one element of each row."""
 
     names = ("cross_entropy",)
     outputs = ("loss", "lse")

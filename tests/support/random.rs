@@ -1,12 +1,14 @@
 //! Reproducible pseudo-random numbers.
 
+use super::number;
+
 /// `SplitMix64`.
 pub struct Random(u64);
 
 impl Random {
     /// Seeded by `KERNELS_TEST_SEED`, or by `otherwise`; prints the seed.
     pub fn seeded(test: &str, otherwise: u64) -> Self {
-        let seed = std::env::var("KERNELS_TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
+        let seed = number("KERNELS_TEST_SEED", otherwise);
         println!("{test}: KERNELS_TEST_SEED={seed}");
         Self(seed)
     }
