@@ -3,6 +3,8 @@
 // they have read is still in L2 when they read it again.
 #include <cooperative_groups.h>
 
+#include <utility>
+
 #include "pack.cuh"
 
 constexpr int kBlock = 512;
@@ -69,7 +71,7 @@ __device__ inline float silu(float v) {
 template <typename T, int N>
 __device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, int64_t i, Pack<T, N> pack) {
   const int length = a.depth * a.spatial;
-  const float scale = rsqrtf(all.squares / static_cast<float>(length) + a.eps);
+  const float scale = rsqrtf(all.squares / static_cast<float>(length) + a.eps);  // the same for all packs: computed once
   const int64_t first = group % a.groups * a.depth;
   const int64_t channel = first + static_cast<unsigned>(i) / static_cast<unsigned>(a.spatial);  // all of a pack are of one
   const float weight = to_float(a.weight[channel]) * scale, bias = to_float(a.bias[channel]);
@@ -99,56 +101,51 @@ __device__ inline void keep_packed(Pack<T, N>& pack) {
   for (uint32_t& word : words) asm volatile("" : "+r"(word));
 }
 
-#if __CUDA_ARCH__ >= 900
-// The sum over all threads of a cluster; `parts` is written once.
-template <int PARTS>
-__device__ inline float sum_of_cluster(float own, float (&scratch)[kThreads / 32], float (&parts)[PARTS]) {
-  const auto cluster = cooperative_groups::this_cluster();
-  own = reduce(own, scratch, [](float v, float w) { return v + w; });
-  if (threadIdx.x < PARTS) *cluster.map_shared_rank(&parts[cluster.block_rank()], threadIdx.x) = own;
-  cluster.sync();
-  float sum = 0.0f;
-#pragma unroll
-  for (int p = 0; p < PARTS; ++p) sum += parts[p];
-  return sum;
-}
-#endif
-
 // Compiled for older architectures as well, but launched only where its code is for sm_90 or later.
 template <typename T, int PARTS>
 __global__ void __launch_bounds__(kThreads, 4) groupnorm_silu_clusters(Groups<T> a) {
 #if __CUDA_ARCH__ >= 900
   constexpr int N = kWide<T>;
-  __shared__ float scratch[2][kThreads / 32], sums[PARTS], squares[PARTS];
+  __shared__ float scratch[2][kThreads / 32];
+  __shared__ Moments parts[PARTS];
+  const auto cluster = cooperative_groups::this_cluster();
+  const auto add = [](float v, float w) { return v + w; };
+  auto started = cluster.barrier_arrive();
   const int64_t group = blockIdx.x / PARTS;
-  const int length = a.depth * a.spatial, packs = length / N, share = (packs + PARTS - 1) / PARTS;
-  const int first = blockIdx.x % PARTS * share + static_cast<int>(threadIdx.x), end = min(packs, first - static_cast<int>(threadIdx.x) + share);
+  const int part = blockIdx.x % PARTS, length = a.depth * a.spatial, packs = length / N, share = (packs + PARTS - 1) / PARTS;
+  const int begin = part * share, end = min(packs, begin + share), first = begin + static_cast<int>(threadIdx.x);
   const T* x = a.x + group * length;
   Pack<T, N> held[kHeld];
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     if (first + k * kThreads < end) held[k] = load<N>(x, static_cast<int64_t>(first + k * kThreads) * N);
   }
-  cooperative_groups::this_cluster().sync();  // all blocks run, so that their memory may be written
-  Moments all = {static_cast<float>(length), 0.0f, 0.0f};
+  // The block's mean, and the distances from it.
+  Moments own = {static_cast<float>(end > begin ? (end - begin) * N : 0), 0.0f, 0.0f};
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     if (first + k * kThreads >= end) continue;
 #pragma unroll
-    for (int j = 0; j < N; ++j) all.mean += to_float(held[k].v[j]);
+    for (int j = 0; j < N; ++j) own.mean += to_float(held[k].v[j]);
   }
-  all.mean = sum_of_cluster(all.mean, scratch[0], sums) / all.count;
+  own.mean = reduce(own.mean, scratch[0], add) / fmaxf(own.count, 1.0f);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     if (first + k * kThreads >= end) continue;
     keep_packed(held[k]);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      const float apart = to_float(held[k].v[j]) - all.mean;
-      all.squares += apart * apart;
+      const float apart = to_float(held[k].v[j]) - own.mean;
+      own.squares += apart * apart;
     }
   }
-  all.squares = sum_of_cluster(all.squares, scratch[1], squares);
+  own.squares = reduce(own.squares, scratch[1], add);
+  cluster.barrier_wait(std::move(started));  // all blocks run, so that their memory may be written
+  if (threadIdx.x < PARTS) *cluster.map_shared_rank(&parts[part], threadIdx.x) = own;
+  cluster.sync();
+  Moments all = parts[0];
+#pragma unroll
+  for (int p = 1; p < PARTS; ++p) all = merged(all, parts[p]);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     keep_packed(held[k]);

@@ -27,9 +27,8 @@ __global__ void __launch_bounds__(kThreads) cumulative_share_kernel(float* out, 
     __syncthreads();
     for (int w = 0; w < warp; ++w) before += sums[w];
     if (threadIdx.x == kThreads - 1) total = before + own;
-    __syncthreads();  // all have the sums, and the total is there
+    __syncthreads();  // all have the sums, so that the next row may write them, and the total is there
     const float share = 1.0f / total;
-    __syncthreads();  // all have the total: the next row may write
     for (int64_t i = begin; i < end; ++i) {
       before += from[i];
       out[row * width + i] = before * share;

@@ -1,7 +1,0 @@
-#!/usr/bin/env bash
-here=$(dirname "$0")
-bash "$here/../../../common/mutate" "$here/../../solution" \
-  kernel_src/cumulative_share.cu \
-  '    __syncthreads();  // all have the total: the next row may write
-' \
-  ''
