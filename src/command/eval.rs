@@ -8,20 +8,22 @@ use serde_json::{Value, json};
 
 use super::failure::Usage;
 use crate::cli::eval::{Cli, Eval, Pictures};
+use crate::eval::chart::chart;
 use crate::eval::lab::Lab;
 use crate::eval::plan::{Header, Plan};
+use crate::eval::report::Report;
 use crate::eval::row::Row;
 use crate::eval::summary::Summary;
+use crate::eval::tables::{self, CELLS};
 use crate::eval::verdict::Outcome;
-use crate::eval::{self, benchmark, picture};
+use crate::eval::{self, benchmark, page};
 use crate::install::Refusal;
 use crate::install::receipt::now;
-use crate::install::refusal::Refused;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::table::{Cell, Column, Table, window};
-use crate::report::{Output, Progress, file, junit, lift, style};
+use crate::report::{Output, Progress, file, junit, style};
 use crate::skill::bundled;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
 
 /// Where runs are kept.
 pub(super) const RUNS: &str = ".kernels/evals";
@@ -46,16 +48,11 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         (plan, folder)
     };
     if arguments.resume.is_none() && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
-        return Err(Refusal(vec![Refused {
-            path: folder,
-            reason: "holds a run already".to_owned(),
-            changes: Vec::new(),
-            advice: vec!["go on with it: --resume RUN".to_owned(), "name another folder after --out".to_owned()],
-        }])
-        .into());
+        let advice = ["go on with it: --resume RUN", "name another folder after --out"];
+        return Err(Refusal::of(folder, "holds a run already", &advice).into());
     }
     let all = plan.order().len();
-    output.line(format!("{} {}", style::strong(picture::title(&plan.header)), style::faint(folder.display())));
+    output.line(format!("{} {}", style::strong(plan.header.title()), style::faint(folder.display())));
     let progress = Progress::new(output);
     progress.tell(&format!("{all} runs"));
     let mut tell = |row: &Row, left: usize| {
@@ -64,19 +61,20 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     };
     let rows = eval::run(&plan, &folder, arguments.resume.is_some(), &mut tell)?;
     progress.done();
-    let summary = Summary::of(&plan.header, &rows);
-    show(&summary, output);
-    write(&arguments.pictures, &[(plan.header.clone(), rows.clone())])?;
+    let report = [Report::of(folder, plan.header, rows)];
+    let [Report { folder, header, rows, summary }] = &report;
+    show(summary, output);
+    write(&arguments.pictures, &report)?;
     if let Some(path) = &arguments.junit {
-        file::write(path, junit::render_as(COMMAND, &suites(&rows)).as_bytes())?;
+        file::write(path, junit::render_as(COMMAND, &suites(rows)).as_bytes())?;
     }
-    let below = limits.below(&summary);
+    let below = limits.below(summary);
     for why in &below {
         output.error(format!("{} {why}", style::bad("below the limit:")));
     }
     output.json(&json!({
         "run": folder.to_string_lossy(),
-        "header": plan.header,
+        "header": header,
         "summary": summary,
         "rows": rows,
         "below": below,
@@ -87,13 +85,7 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
 /// `--prepare`.
 fn prepare(arguments: &Eval, folder: &Path, output: Output) -> Result<ExitCode> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Refusal(vec![Refused {
-            path: folder.to_owned(),
-            reason: "is not empty".to_owned(),
-            changes: Vec::new(),
-            advice: vec!["name a new folder after --prepare".to_owned()],
-        }])
-        .into());
+        return Err(Refusal::of(folder, "is not empty", &["name a new folder after --prepare"]).into());
     }
     let plan = Plan::open(header(arguments))?;
     let all = eval::prepared::lay_out(&plan, folder)?;
@@ -105,14 +97,14 @@ fn prepare(arguments: &Eval, folder: &Path, output: Output) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses agents that cannot be run, before anything is written.
+/// An agent that can be run; others are refused before anything is written.
+pub(super) fn agent(text: &str, option: &str) -> Result<Subject> {
+    let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&subject::path()).map(|()| subject));
+    subject.map_err(|error| Usage(format!("{option} {text}: {error:#}")).into())
+}
+
 fn check_agents(agents: &[String]) -> Result<()> {
-    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    for text in agents {
-        let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&path));
-        subject.map_err(|error| Usage(format!("--agent {text}: {error:#}")))?;
-    }
-    Ok(())
+    agents.iter().try_for_each(|text| agent(text, "--agent").map(drop))
 }
 
 fn header(arguments: &Eval) -> Header {
@@ -122,7 +114,6 @@ fn header(arguments: &Eval) -> Header {
         Cli::Both => vec![false, true],
     };
     Header {
-        kernels: String::new(),
         skill: arguments.skill.clone().unwrap_or_else(|| PathBuf::from(bundled::DEFAULT)),
         tasks: arguments.tasks.clone(),
         filter: arguments.filter.clone(),
@@ -134,8 +125,7 @@ fn header(arguments: &Eval) -> Header {
         max_turns: arguments.max_turns,
         max_tokens: arguments.max_tokens,
         seed: arguments.seed,
-        skills: std::collections::BTreeMap::new(),
-        digests: std::collections::BTreeMap::new(),
+        ..Header::default()
     }
 }
 
@@ -163,11 +153,11 @@ fn line(row: &Row) -> String {
 
 /// Prints the tables of arms and of lifts, what was harmed and what was not judged.
 pub(super) fn show(summary: &Summary, output: Output) {
-    let columns = picture::CELLS.iter().enumerate();
+    let columns = CELLS.iter().enumerate();
     let mut arms =
-        Table::new(columns.map(|(at, title)| if at < 3 { Column::name(title) } else { Column::figure(title) }));
+        Table::new(columns.map(|(at, (title, _))| if at < 3 { Column::name(title) } else { Column::figure(title) }));
     for cell in &summary.cells {
-        arms.row(picture::cells(cell).into_iter().map(Cell::plain));
+        arms.row(CELLS.iter().map(|(_, text)| Cell::plain(text(cell))));
     }
     let mut lifts = Table::new([
         Column::name("agent"),
@@ -180,18 +170,14 @@ pub(super) fn show(summary: &Summary, output: Output) {
         Column::figure("dropped"),
     ]);
     for lift in &summary.lifts {
-        let points = lift.lift.map_or_else(|| "–".to_owned(), picture::points);
-        let interval = lift.interval.map_or_else(
-            || "–".to_owned(),
-            |(low, high)| format!("{} to {}", picture::points(low), picture::points(high)),
-        );
+        let points = tables::or_none(lift.lift.map(tables::points));
         let paint = match lift.lift {
             Some(lift) if lift > 0.0 => Cell::good(points),
             Some(lift) if lift < 0.0 => Cell::bad(points),
             _ => Cell::plain(points),
         };
         let (name, arm) = (Cell::plain(&lift.agent), Cell::plain(format!("{} beside {}", lift.arm, lift.against)));
-        let figures = [interval, format!("{:.4}", lift.p)].map(Cell::plain);
+        let figures = [tables::interval(lift), format!("{:.4}", lift.p)].map(Cell::plain);
         let counts = [lift.tasks, lift.pairs, lift.dropped].map(Cell::plain);
         lifts.row([name, arm, paint].into_iter().chain(figures).chain(counts));
     }
@@ -208,31 +194,20 @@ pub(super) fn show(summary: &Summary, output: Output) {
 }
 
 /// Writes the pictures of runs.
-pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()> {
-    let pictures: Vec<_> = runs
-        .iter()
-        .map(|(header, rows)| {
-            let summary = Summary::of(header, rows);
-            (picture::picture(header, rows, &summary), picture::tables(&summary, rows))
-        })
-        .collect();
-    let one = |flag: &str| match pictures.as_slice() {
-        [one] => Ok(&one.0),
-        _ => Err(Usage(format!("{flag} draws one run, and there are {}; name one", pictures.len()))),
+pub(super) fn write(wanted: &Pictures, runs: &[Report]) -> Result<()> {
+    let one = |flag: &str| match runs {
+        [one] => Ok(one),
+        _ => Err(Usage(format!("{flag} draws one run, and there are {}; name one", runs.len()))),
     };
     if let Some(path) = &wanted.plot {
-        file::write(path, lift::chart(one("--plot")?).as_bytes())?;
+        file::write(path, chart(one("--plot")?).as_bytes())?;
     }
     if let Some(path) = &wanted.benchmark {
-        one("--benchmark")?;
-        let (header, rows) = &runs[0];
-        file::write(path, serde_json::to_string_pretty(&benchmark::render(header, rows))?.as_bytes())?;
+        let benchmark = benchmark::render(one("--benchmark")?);
+        file::write(path, serde_json::to_string_pretty(&benchmark)?.as_bytes())?;
     }
     if let Some(path) = &wanted.html {
-        let (drawn, tables): (Vec<_>, Vec<_>) = pictures.into_iter().unzip();
-        let title = drawn.first().map_or("no run", |picture| &picture.title);
-        let tables: Vec<_> = tables.into_iter().flatten().collect();
-        file::write(path, lift::page(title, &drawn, &tables).as_bytes())?;
+        file::write(path, page::page(runs).as_bytes())?;
     }
     Ok(())
 }
@@ -241,8 +216,7 @@ pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()
 fn suites(rows: &[Row]) -> Vec<Suite> {
     let mut suites: Vec<Suite> = Vec::new();
     for row in rows {
-        let cli = if row.cli { "on" } else { "off" };
-        let name = format!("{} {} kernels={cli}", row.agent, row.arm);
+        let name = format!("{} {} kernels={}", row.agent, row.arm, tables::on(row.cli));
         let case = format!("{} run {}", row.task, row.run);
         let text = [row.verdict.why.clone(), row.verdict.harm.join("\n"), row.output.clone()].join("\n");
         let check = match row.outcome() {
@@ -251,17 +225,17 @@ fn suites(rows: &[Row]) -> Vec<Suite> {
             outcome if outcome.counts() => Check::failed(outcome.word(), case, text),
             outcome => Check::skipped(outcome.word(), case, format!("{}: {}", outcome.word(), row.verdict.why)),
         };
-        let check = check.taking(row.seconds);
+        let check = check.taking(row.took.seconds);
         match suites.iter_mut().find(|suite| suite.name == name) {
             Some(suite) => {
-                suite.seconds += row.seconds;
+                suite.seconds += row.took.seconds;
                 suite.checks.push(check);
             }
             None => suites.push(Suite {
                 name,
                 dir: row.agent.clone(),
                 checks: vec![check],
-                seconds: row.seconds,
+                seconds: row.took.seconds,
                 ..Suite::default()
             }),
         }

@@ -94,6 +94,28 @@ pub(crate) struct Header {
     pub(crate) digests: BTreeMap<String, String>,
 }
 
+impl Header {
+    /// What the run is of.
+    pub(crate) fn title(&self) -> String {
+        let pin = self.skills.get("with").or_else(|| self.skills.values().next());
+        pin.map_or_else(
+            || "no skill".to_owned(),
+            |pin| format!("{} {}", pin.name, pin.version.as_deref().unwrap_or("without a version")),
+        )
+    }
+
+    /// An arm, whether it had the command where that is a factor, and the agent where there are several: a long name is cut at
+    /// its end.
+    pub(crate) fn label(&self, agent: &str, cli: bool, arm: &str) -> String {
+        let cli = match (self.cli.len() > 1, cli) {
+            (false, _) => "",
+            (true, true) => ", kernels on PATH",
+            (true, false) => ", kernels not on PATH",
+        };
+        if self.agents.len() > 1 { format!("{arm}{cli}: {agent}") } else { format!("{arm}{cli}") }
+    }
+}
+
 /// What a run took before it could be said.
 fn max_tokens() -> u32 {
     8192

@@ -16,7 +16,7 @@ const WEIGHTS: [(&str, f64); 5] =
 const MOST_BYTES: u64 = 64 * 1024;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     Pass,
@@ -30,6 +30,7 @@ pub(crate) enum Outcome {
     /// The tests could not be run.
     VerifierError,
     /// Not run: this machine cannot judge it, or nobody can.
+    #[default]
     Skipped,
 }
 
@@ -53,7 +54,7 @@ impl Outcome {
 }
 
 /// A verdict, with its reasons.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Verdict {
     pub(crate) outcome: Outcome,
     /// From 0 to 1: the share of the gates, by weight.
@@ -69,7 +70,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// One without a score.
     pub(crate) fn of(outcome: Outcome, why: impl Into<String>) -> Self {
-        Self { outcome, score: 0.0, gates: BTreeMap::new(), harm: Vec::new(), why: why.into() }
+        Self { outcome, why: why.into(), ..Self::default() }
     }
 
     /// Pass or fail.

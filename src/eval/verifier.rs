@@ -28,6 +28,12 @@ pub(crate) struct Judged {
     pub(crate) output: String,
 }
 
+impl From<Verdict> for Judged {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, reward: None, output: String::new() }
+    }
+}
+
 /// The folders of one judgement.
 struct Bench {
     scratch: Scratch,
@@ -104,17 +110,12 @@ impl Bench {
 
 /// Judges a workspace, of which `left` are the files, and an answer.
 pub(crate) fn judge(task: &Task, left: &Files, answer: &str, lab: &Lab) -> Result<Judged> {
-    let (tests, common) = match &task.judge {
-        Judge::Tests { tests, common } => (tests, common),
-        Judge::Contains(wanted) => {
-            return Ok(Judged { verdict: contains(answer, wanted), reward: None, output: String::new() });
-        }
-        Judge::Nobody(why) => {
-            let verdict = Verdict::of(Outcome::Skipped, format!("unjudged: {why}"));
-            return Ok(Judged { verdict, reward: None, output: String::new() });
-        }
-    };
-    let bench = Bench::new(left, tests, common)?;
+    match &task.judge {
+        Judge::Tests => {}
+        Judge::Contains(wanted) => return Ok(contains(answer, wanted).into()),
+        Judge::Nobody(why) => return Ok(Verdict::of(Outcome::Skipped, format!("unjudged: {why}")).into()),
+    }
+    let bench = Bench::new(left, &task.tests, &task.common)?;
     let ended = bench.run(lab, task, &bench.at("tests/test.sh"), true)?;
     let verdict = match Verdict::read(&bench.at("reward"), task.about.roof) {
         // Tests that were cut off may have written a reward that is not their last word.
@@ -159,7 +160,7 @@ fn last(output: &str) -> String {
 /// files.
 pub(crate) fn applied(task: &Task, part: &str, lab: &Lab) -> Result<Files> {
     let overlay = below(&task.folder, part)?;
-    let bench = Bench::new(&task.environment, &Files::default(), &common(task))?;
+    let bench = Bench::new(&task.environment, &Files::default(), &task.common)?;
     let script = ["solve.sh", "apply.sh"].into_iter().find(|name| overlay.get(name).is_some());
     match script {
         Some(script) => {
@@ -173,11 +174,4 @@ pub(crate) fn applied(task: &Task, part: &str, lab: &Lab) -> Result<Files> {
         None => overlay.write(&bench.at("open/workspace"))?,
     }
     Files::left(&bench.at("open/workspace"), &task.environment)
-}
-
-fn common(task: &Task) -> Files {
-    match &task.judge {
-        Judge::Tests { common, .. } => common.clone(),
-        _ => Files::default(),
-    }
 }

@@ -44,7 +44,7 @@ impl Tested {
 /// Writes the skill. `tell` hears each step.
 pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String)) -> Result<Ended> {
     let split = job.students.as_ref().map(|students| students.split(tell)).transpose()?;
-    let answers = Answers::of(&job.tasks, job.base.as_ref().map(|base| &base.tree));
+    let answers = Answers::of(&job.tasks, job.base.as_ref().map(|base| &base.tree))?;
     let mut ended = Ended { tree: None, drafts: Vec::new(), refused: None, holdout: None };
     let (mut tried, mut best): (Vec<Tried>, Option<Tested>) = (Vec::new(), None);
     for round in 1..=job.rounds {

@@ -172,7 +172,7 @@ pub(super) fn told(rows: &[Row], tasks: &[PathBuf]) -> String {
         let prompt =
             folder.and_then(|folder| fs::read_to_string(folder.join("instruction.md")).ok()).unwrap_or_default();
         let output: String = row.output.chars().rev().take(OUTPUT).collect::<Vec<_>>().into_iter().rev().collect();
-        let loaded = if row.loaded == Some(false) { " The agent did not open the skill." } else { "" };
+        let loaded = if row.took.loaded == Some(false) { " The agent did not open the skill." } else { "" };
         let _ = write!(
             text,
             "\nTask {}, {}: {}.{loaded}\nIt was asked:\n{}\nThe tests said:\n{}\n",

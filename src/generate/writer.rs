@@ -15,7 +15,7 @@ use super::draft::MOST_BYTES;
 use crate::base::scratch::Scratch;
 use crate::base::{disk, hex};
 use crate::model::{Client, Endpoint, Model as _, Part, Question};
-use crate::subject::{Agent, End, Errand, Subject};
+use crate::subject::{self, Agent, End, Errand, Subject};
 
 /// More than the largest skill that is taken.
 const MAX_TOKENS: u32 = 64_000;
@@ -78,7 +78,6 @@ impl Writer {
         for folder in [&workspace, &home, &log] {
             fs::create_dir(folder)?;
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
         let did = agent.run(&Errand {
             workspace: &workspace,
             home: &home,
@@ -89,7 +88,7 @@ impl Writer {
             timeout: self.patience,
             max_turns: TURNS,
             max_tokens: MAX_TOKENS,
-            path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
+            path: subject::path(),
             hidden: Vec::new(),
         })?;
         match did.end {

@@ -93,16 +93,8 @@ fn quoted(text: &str, last_lines: usize) -> String {
 
 /// Without control characters but for line ends and tabs, and without the sequences that colour.
 fn without_colours(text: &str) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' && chars.next_if_eq(&'[').is_some() {
-            while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
-        } else if !c.is_control() || matches!(c, '\n' | '\t') {
-            out.push(c);
-        }
-    }
-    out
+    let stripped = anstream::adapter::strip_str(text).to_string();
+    stripped.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// What the user said after the first request: objections first, each with what the agent had done before it.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::state::{Candidate, Standing, State};
-use super::html::{self, text};
+use super::html;
+use crate::report::html::text;
 
 const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 300.0;

@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::{Arrow, Bar, Picture, Point};
+use super::report::Report;
+use super::summary::{Cell, Lift};
+use super::tables::points;
+use crate::report::figure::NONE;
+use crate::report::statistics::mean;
 use crate::report::svg::{end, fit, middle, page, text};
 use crate::report::xml::escape;
 
@@ -19,32 +23,26 @@ const N_AT: f64 = WIDTH - MARGIN;
 /// The height of the panel of tokens.
 const PLOT: f64 = 220.0;
 
-const STYLE: &str = "\
-.k text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:12.5px;fill:#1f2328;font-variant-numeric:tabular-nums}\n\
-.k .bg{fill:#fff;stroke:#d1d9e0}.k .h1{font-size:19px;font-weight:650}.k .h2{font-size:14px;font-weight:650}.k .m{fill:#59636e}\
-.k .s{font-size:11.5px}.k .b{font-weight:650}.k .g{stroke:#e4e8ec}.k .z{stroke:#59636e}\n\
-.k .up{stroke:#1a7f37;fill:#1a7f37}.k .down{stroke:#cf222e;fill:#cf222e}.k .even{stroke:#59636e;fill:#59636e}\
-.k line{stroke-width:1.5}.k .cell{fill:#1a56c4}.k .no{fill:#eff2f5}.k .harm{fill:#cf222e}.k text.on{fill:#fff}\n\
-@media(prefers-color-scheme:dark){.k text{fill:#f0f6fc}.k .bg{fill:#0d1117;stroke:#3d444d}.k .m{fill:#9198a1}.k .g{stroke:#262c34}\
-.k .z{stroke:#9198a1}.k .up{stroke:#3fb950;fill:#3fb950}.k .down{stroke:#ff7b72;fill:#ff7b72}.k .even{stroke:#9198a1;fill:#9198a1}\
-.k .cell{fill:#4c8dff}.k .no{fill:#1a2029}.k .harm{fill:#ff7b72}}\n";
-
-/// The whole picture.
-pub(crate) fn chart(picture: &Picture) -> String {
+/// The whole picture of a run.
+pub(crate) fn chart(report: &Report) -> String {
+    let Report { header, summary, .. } = report;
     let mut body = String::new();
-    text(&mut body, MARGIN, 40.0, "h1", &fit(&picture.title, 560.0));
-    text(&mut body, MARGIN, 61.0, "m", &fit(&picture.about, WIDTH - 2.0 * MARGIN));
+    let (title, agents, tasks) = (header.title(), header.agents.join(", "), header.digests.len());
+    let about = format!("{agents}: {tasks} tasks, {} runs of each, seed {}", header.runs, header.seed);
+    text(&mut body, MARGIN, 40.0, "h1", &fit(&title, 560.0));
+    text(&mut body, MARGIN, 61.0, "m", &fit(&about, WIDTH - 2.0 * MARGIN));
     let mut y = 78.0;
-    if !picture.bars.is_empty() {
-        forest(&mut body, &picture.bars, &mut y);
+    if !summary.lifts.is_empty() {
+        forest(&mut body, report, &mut y);
     }
-    if !picture.arrows.is_empty() {
-        tokens(&mut body, &picture.arrows, &mut y);
+    let arrows: Vec<_> = summary.lifts.iter().filter_map(|lift| arrow(report, lift)).collect();
+    if !arrows.is_empty() {
+        tokens(&mut body, &arrows, &mut y);
     }
-    if !picture.map.is_empty() {
-        map(&mut body, picture, &mut y);
+    if !header.digests.is_empty() {
+        map(&mut body, report, &mut y);
     }
-    page(WIDTH, y + 16.0, &format!("{}: lift, tokens, tasks", picture.title), STYLE, &body)
+    page(WIDTH, y + 16.0, &format!("{title}: lift, tokens, tasks"), include_str!("chart.css"), &body)
 }
 
 fn heading(body: &mut String, y: &mut f64, words: &str) {
@@ -65,34 +63,36 @@ fn line(body: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f6
 }
 
 /// One line a lift, on a scale from −100 to 100 points.
-fn forest(body: &mut String, bars: &[Bar], y: &mut f64) {
+fn forest(body: &mut String, report: &Report, y: &mut f64) {
+    let lifts = &report.summary.lifts;
     heading(body, y, "Lift: pass rate with less pass rate without, 95 % interval over tasks");
     let x = |lift: f64| LEFT + lift.clamp(-1.0, 1.0).midpoint(1.0) * (RIGHT - LEFT);
     #[allow(clippy::cast_precision_loss, reason = "a few rows")]
-    let bottom = *y + bars.len() as f64 * ROW;
+    let bottom = *y + lifts.len() as f64 * ROW;
     for lift in [-1.0, -0.5, 0.0, 0.5, 1.0] {
         line(body, if lift == 0.0 { "z" } else { "g" }, (x(lift), *y), (x(lift), bottom));
-        middle(body, x(lift), bottom + 15.0, "m s", &format!("{:+.0}", lift * 100.0));
+        middle(body, x(lift), bottom + 15.0, "m s", &points(lift));
     }
     for (words, at) in [("points", LIFT_AT), ("p", P_AT), ("n", N_AT)] {
         end(body, at, *y - 3.0, "m s", words);
     }
-    for bar in bars {
+    for lift in lifts {
         let middle = *y + ROW / 2.0;
-        let _ = writeln!(body, "<g><title>{}</title>", escape(&bar.label));
-        text(body, MARGIN, middle + 4.5, "", &fit(&bar.label, LEFT - MARGIN - 12.0));
-        if let Some(lift) = bar.lift {
-            let class = class(lift);
-            if let Some((low, high)) = bar.interval {
+        let label = report.header.label(&lift.agent, lift.cli, &lift.arm);
+        let _ = writeln!(body, "<g><title>{}</title>", escape(&label));
+        text(body, MARGIN, middle + 4.5, "", &fit(&label, LEFT - MARGIN - 12.0));
+        if let Some(change) = lift.lift {
+            let class = class(change);
+            if let Some((low, high)) = lift.interval {
                 line(body, class, (x(low), middle), (x(high), middle));
             }
-            let _ = writeln!(body, "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"4.5\"/>", x(lift));
-            end(body, LIFT_AT, middle + 4.5, "b", &format!("{:+.0}", lift * 100.0));
-            end(body, P_AT, middle + 4.5, "", &format!("{:.3}", bar.p));
+            let _ = writeln!(body, "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{middle:.1}\" r=\"4.5\"/>", x(change));
+            end(body, LIFT_AT, middle + 4.5, "b", &points(change));
+            end(body, P_AT, middle + 4.5, "", &format!("{:.3}", lift.p));
         } else {
-            end(body, LIFT_AT, middle + 4.5, "m", "–");
+            end(body, LIFT_AT, middle + 4.5, "m", NONE);
         }
-        end(body, N_AT, middle + 4.5, "m", &format!("{}/{}", bar.tasks, bar.pairs));
+        end(body, N_AT, middle + 4.5, "m", &format!("{}/{}", lift.tasks, lift.pairs));
         body.push_str("</g>\n");
         *y += ROW;
     }
@@ -101,29 +101,36 @@ fn forest(body: &mut String, bars: &[Bar], y: &mut f64) {
     *y += 14.0;
 }
 
+/// Tokens, pass rate and runs of an arm, where they are known.
+type Point = (f64, f64, usize);
+
+/// From the arm without the skill to another.
+fn arrow(report: &Report, lift: &Lift) -> Option<(String, Point, Point)> {
+    let point = |arm: &str| {
+        let is = |cell: &&Cell| cell.agent == lift.agent && cell.cli == lift.cli && cell.arm == arm;
+        let cell = report.summary.cells.iter().find(is)?;
+        Some((cell.tokens?, cell.pass?, cell.runs))
+    };
+    Some((report.header.label(&lift.agent, lift.cli, &lift.arm), point(&lift.against)?, point(&lift.arm)?))
+}
+
 /// Pass rate against tokens, an arrow from without to with.
-fn tokens(body: &mut String, arrows: &[Arrow], y: &mut f64) {
+fn tokens(body: &mut String, arrows: &[(String, Point, Point)], y: &mut f64) {
     heading(body, y, "Pass rate against tokens of a run: without → with");
-    let most = arrows.iter().flat_map(|a| [a.from.tokens, a.to.tokens]).fold(1.0, f64::max) * 1.05;
+    let most = arrows.iter().flat_map(|(_, from, to)| [from.0, to.0]).fold(1.0, f64::max) * 1.05;
     let (left, right, bottom) = (MARGIN + 44.0, WIDTH - MARGIN, *y + PLOT);
-    let at = |point: Point| (left + point.tokens / most * (right - left), bottom - point.pass.clamp(0.0, 1.0) * PLOT);
+    let at = |(tokens, pass, _): Point| (left + tokens / most * (right - left), bottom - pass.clamp(0.0, 1.0) * PLOT);
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let (level, column) = (bottom - share * PLOT, left + share * (right - left));
         line(body, "g", (left, level), (right, level));
         end(body, left - 8.0, level + 4.0, "m s", &format!("{:.0} %", share * 100.0));
         middle(body, column.clamp(left, right - 22.0), bottom + 16.0, "m s", &amount(share * most));
     }
-    for arrow in arrows {
-        let (from, to) = (at(arrow.from), at(arrow.to));
-        let class = class(arrow.to.pass - arrow.from.pass);
-        let words = format!(
-            "{}: {:.0} % of {} runs → {:.0} % of {}",
-            arrow.label,
-            arrow.from.pass * 100.0,
-            arrow.from.runs,
-            arrow.to.pass * 100.0,
-            arrow.to.runs
-        );
+    for (label, from, to) in arrows {
+        let class = class(to.1 - from.1);
+        let [before, after] = [from, to].map(|(_, pass, _)| pass * 100.0);
+        let words = format!("{label}: {before:.0} % of {} runs → {after:.0} % of {}", from.2, to.2);
+        let (from, to) = (at(*from), at(*to));
         let _ = writeln!(body, "<g><title>{}</title>", escape(&words));
         line(body, class, from, to);
         let _ = writeln!(
@@ -132,7 +139,7 @@ fn tokens(body: &mut String, arrows: &[Arrow], y: &mut f64) {
              <circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"4.5\"/>",
             from.0, from.1, to.0, to.1
         );
-        let label = fit(&arrow.label, 220.0);
+        let label = fit(label, 220.0);
         if to.0 > left.midpoint(right) {
             end(body, to.0 - 9.0, to.1 + 4.0, "s", &label);
         } else {
@@ -152,21 +159,23 @@ fn amount(tokens: f64) -> String {
 }
 
 /// Task by arm: the darker, the more runs passed.
-fn map(body: &mut String, picture: &Picture, y: &mut f64) {
+fn map(body: &mut String, report: &Report, y: &mut f64) {
     heading(body, y, "Tasks by arms: share of runs that passed (runs)");
+    let cells = &report.summary.cells;
     #[allow(clippy::cast_precision_loss, reason = "a few columns")]
-    let width = ((WIDTH - MARGIN - 230.0) / picture.columns.len().max(1) as f64).min(150.0);
+    let width = ((WIDTH - MARGIN - 230.0) / cells.len().max(1) as f64).min(150.0);
     #[allow(clippy::cast_precision_loss, reason = "a few columns")]
     let x = |column: usize| 230.0 + column as f64 * width;
-    for (column, head) in picture.columns.iter().enumerate() {
-        let _ = writeln!(body, "<g><title>{}</title>", escape(head));
-        middle(body, x(column) + width / 2.0, *y + 10.0, "m s", &fit(head, width - 6.0));
+    for (column, cell) in cells.iter().enumerate() {
+        let head = report.header.label(&cell.agent, cell.cli, &cell.arm);
+        let _ = writeln!(body, "<g><title>{}</title>", escape(&head));
+        middle(body, x(column) + width / 2.0, *y + 10.0, "m s", &fit(&head, width - 6.0));
         body.push_str("</g>\n");
     }
     *y += 18.0;
-    for row in &picture.map {
-        text(body, MARGIN, *y + 15.0, "", &fit(&row.task, 196.0));
-        for (column, cell) in row.cells.iter().enumerate() {
+    for task in report.header.digests.keys() {
+        text(body, MARGIN, *y + 15.0, "", &fit(task, 196.0));
+        for (column, cell) in cells.iter().enumerate() {
             let (left, inner) = (x(column) + 2.0, width - 4.0);
             let rect = |class: &str, opacity: f64| {
                 format!(
@@ -177,8 +186,8 @@ fn map(body: &mut String, picture: &Picture, y: &mut f64) {
             };
             body.push_str(&rect("no", 1.0));
             let centre = left + inner / 2.0;
-            let Some((pass, runs, harm)) = *cell else {
-                middle(body, centre, *y + 14.5, "m s", "–");
+            let Some((pass, runs, harm)) = square(report, task, cell) else {
+                middle(body, centre, *y + 14.5, "m s", NONE);
                 continue;
             };
             body.push_str(&rect("cell", pass));
@@ -197,4 +206,12 @@ fn map(body: &mut String, picture: &Picture, y: &mut f64) {
     }
     text(body, MARGIN, *y + 14.0, "m s", "A red dot: a run with harm. –: nothing was judged.");
     *y += 18.0;
+}
+
+/// The pass rate of a task in an arm, the number of runs, and how many had harm; none where nothing was judged.
+fn square(report: &Report, task: &str, cell: &Cell) -> Option<(f64, usize, usize)> {
+    let rows = report.rows.iter().filter(|row| row.is_of(&cell.agent, cell.cli, &cell.arm) && row.task == task);
+    let rows: Vec<_> = rows.filter(|row| row.outcome().counts()).collect();
+    let pass = mean(&rows.iter().map(|row| row.passed()).collect::<Vec<_>>())?;
+    Some((pass, rows.len(), rows.iter().filter(|row| !row.verdict.harm.is_empty()).count()))
 }
