@@ -125,12 +125,9 @@ fn gemini(value: &Value, steps: &mut Steps) {
     }
     let id = text(&value["id"]);
     let user = value["type"] == "user";
-    let parts = value["content"].as_array().map_or(&[][..], Vec::as_slice);
-    let said = if parts.iter().any(|part| part["functionResponse"].is_object()) {
-        String::new()
-    } else {
-        text(&value["content"])
-    };
+    let mut parts = value["content"].as_array().into_iter().flatten();
+    let answers = parts.any(|part| part["functionResponse"].is_object());
+    let said = if answers { String::new() } else { text(&value["content"]) };
     if !said.is_empty() && steps.is_new(id) {
         steps.said(user, &said);
     }
