@@ -25,6 +25,7 @@ pub(crate) struct Job {
 }
 
 /// A draft and what the writer is told against it: nothing of a task's answer.
+#[derive(Default)]
 pub(super) struct Tried {
     pub(super) text: String,
     pub(super) told: Vec<String>,
