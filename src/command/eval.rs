@@ -1,5 +1,6 @@
 //! `kernels skills eval`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use crate::eval::lab::Lab;
 use crate::eval::plan::{Header, Plan};
 use crate::eval::report::Report;
 use crate::eval::row::Row;
-use crate::eval::summary::Summary;
+use crate::eval::summary::{Lift, Summary};
 use crate::eval::tables::{self, CELLS};
 use crate::eval::verdict::Outcome;
 use crate::eval::{self, benchmark, page};
@@ -36,7 +37,7 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     if let Some(folder) = &arguments.prepare {
         return prepare(arguments, folder, output);
     }
-    let limits = Limits::read(&arguments.fail_under)?;
+    let limits = limits(&arguments.fail_under)?;
     let (plan, folder) = if let Some(folder) = &arguments.resume {
         let begun = eval::run::read(folder)?.0;
         check_agents(&begun.agents)?;
@@ -68,7 +69,7 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     if let Some(path) = &arguments.junit {
         file::write(path, junit::render_as(COMMAND, &suites(rows)).as_bytes())?;
     }
-    let below = limits.below(summary);
+    let below = below(&limits, summary);
     for why in &below {
         output.error(format!("{} {why}", style::bad("below the limit:")));
     }
@@ -159,16 +160,8 @@ pub(super) fn show(summary: &Summary, output: Output) {
     for cell in &summary.cells {
         arms.row(CELLS.iter().map(|(_, text)| Cell::plain(text(cell))));
     }
-    let mut lifts = Table::new([
-        Column::name("agent"),
-        Column::name("arm"),
-        Column::figure("lift"),
-        Column::figure("95 %"),
-        Column::figure("p"),
-        Column::figure("tasks"),
-        Column::figure("pairs"),
-        Column::figure("dropped"),
-    ]);
+    let figures = ["lift", "95 %", "p", "tasks", "pairs", "dropped"].map(Column::figure);
+    let mut lifts = Table::new(["agent", "arm"].map(Column::name).into_iter().chain(figures));
     for lift in &summary.lifts {
         let points = tables::or_none(lift.lift.map(tables::points));
         let paint = match lift.lift {
@@ -225,85 +218,53 @@ fn suites(rows: &[Row]) -> Vec<Suite> {
             outcome if outcome.counts() => Check::failed(outcome.word(), case, text),
             outcome => Check::skipped(outcome.word(), case, format!("{}: {}", outcome.word(), row.verdict.why)),
         };
-        let check = check.taking(row.took.seconds);
-        match suites.iter_mut().find(|suite| suite.name == name) {
-            Some(suite) => {
-                suite.seconds += row.took.seconds;
-                suite.checks.push(check);
-            }
-            None => suites.push(Suite {
-                name,
-                dir: row.agent.clone(),
-                checks: vec![check],
-                seconds: row.took.seconds,
-                ..Suite::default()
-            }),
-        }
+        let at = suites.iter().position(|suite| suite.name == name).unwrap_or_else(|| {
+            suites.push(Suite { name, dir: row.agent.clone(), ..Suite::default() });
+            suites.len() - 1
+        });
+        suites[at].seconds += row.took.seconds;
+        suites[at].checks.push(check.taking(row.took.seconds));
     }
     suites
 }
 
-/// `--fail-under`.
-struct Limits {
-    lift: Option<f64>,
-    harm: Option<f64>,
+/// `--fail-under`: the limits by name.
+fn limits(texts: &[String]) -> Result<BTreeMap<&str, f64>> {
+    let mut limits = BTreeMap::new();
+    for text in texts {
+        let (name, value) = text.split_once('=').unwrap_or_default();
+        let value = value.parse().ok().filter(|number: &f64| number.is_finite() && ["lift", "harm"].contains(&name));
+        let wrong = || Usage(format!("--fail-under {text}: the limits are lift=NUMBER and harm=NUMBER"));
+        limits.insert(name, value.ok_or_else(wrong)?);
+    }
+    Ok(limits)
 }
 
-impl Limits {
-    fn read(texts: &[String]) -> Result<Self> {
-        let mut limits = Self { lift: None, harm: None };
-        for text in texts {
-            let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
-            match text.split_once('=').map(|(name, value)| (name, number(value))) {
-                Some(("lift", Some(value))) => limits.lift = Some(value),
-                Some(("harm", Some(value))) => limits.harm = Some(value),
-                _ => {
-                    return Err(
-                        Usage(format!("--fail-under {text}: the limits are lift=NUMBER and harm=NUMBER")).into()
-                    );
-                }
+/// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
+fn below(limits: &BTreeMap<&str, f64>, summary: &Summary) -> Vec<String> {
+    let mut below = Vec::new();
+    if let Some(least) = limits.get("lift") {
+        for Lift { agent, arm, lift, .. } in &summary.lifts {
+            match lift {
+                None => below.push(format!("{agent} {arm}: no pair of runs was judged, so there is no lift")),
+                Some(lift) if lift < least => below.push(format!("{agent} {arm}: lift {lift:+.2}, at least {least}")),
+                Some(_) => {}
             }
         }
-        Ok(limits)
     }
-
-    /// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
-    fn below(&self, summary: &Summary) -> Vec<String> {
-        let mut below = Vec::new();
-        for lift in &summary.lifts {
-            let of = format!("{} {}", lift.agent, lift.arm);
-            match (self.lift, lift.lift) {
-                (Some(_), None) => below.push(format!("{of}: no pair of runs was judged, so there is no lift")),
-                (Some(least), Some(lift)) if lift < least => {
-                    below.push(format!("{of}: lift {lift:+.2}, at least {least}"));
-                }
-                _ => {}
-            }
+    for cell in summary.cells.iter().filter(|cell| cell.arm != "without") {
+        #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
+        if limits.get("harm").is_some_and(|most| cell.harm as f64 > *most) {
+            below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));
         }
-        let with = summary.cells.iter().filter(|cell| cell.arm != "without");
-        for cell in with {
-            #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
-            if self.harm.is_some_and(|most| cell.harm as f64 > most) {
-                below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));
-            }
-        }
-        below
     }
+    below
 }
 
 /// `--check`.
 fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
-    let mut tasks = eval::tasks::read_all(&arguments.check)?;
-    if let Some(filter) = &arguments.filter {
-        tasks.retain(|task| task.id.contains(filter.as_str()));
-    }
-    if tasks.is_empty() {
-        return Err(Usage(format!(
-            "--filter {}: no task has that in its id",
-            arguments.filter.as_deref().unwrap_or("")
-        ))
-        .into());
-    }
+    let tasks = eval::tasks::read_all(&arguments.check)?;
+    let tasks = eval::tasks::chosen(tasks, arguments.filter.as_deref()).map_err(Usage)?;
     let lab = Lab::find(tasks.iter().map(|task| &task.about))?;
     let mut tell = |task: &str, check: &Check| match &check.status {
         Status::Passed => {
@@ -322,15 +283,12 @@ fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
         file::write(path, junit::render_as(COMMAND, &suites).as_bytes())?;
     }
     let counts = total(&suites);
-    let skipped: Vec<Value> = suites
-        .iter()
-        .flat_map(|suite| {
-            suite.checks.iter().filter_map(|check| match &check.status {
-                Status::Skipped { reason } => Some(json!({ "task": suite.name, "reason": reason })),
-                _ => None,
-            })
-        })
-        .collect();
+    let checks = suites.iter().flat_map(|suite| suite.checks.iter().map(move |check| (&suite.name, &check.status)));
+    let skipped = checks.filter_map(|(task, status)| match status {
+        Status::Skipped { reason } => Some(json!({ "task": task, "reason": reason })),
+        _ => None,
+    });
+    let skipped: Vec<Value> = skipped.collect();
     output.line(format!(
         "{} tasks: {} checks passed, {} failed, {} skipped",
         tasks.len(),

@@ -7,7 +7,7 @@ use super::summary::{Cell, Lift};
 use super::tables::points;
 use crate::report::figure::NONE;
 use crate::report::statistics::mean;
-use crate::report::svg::{end, fit, middle, page, text};
+use crate::report::svg::{end, fit, line, middle, page, text};
 use crate::report::xml::escape;
 
 const WIDTH: f64 = 900.0;
@@ -20,6 +20,8 @@ const RIGHT: f64 = 660.0;
 const LIFT_AT: f64 = 738.0;
 const P_AT: f64 = 806.0;
 const N_AT: f64 = WIDTH - MARGIN;
+/// Where the columns of the map begin.
+const FIRST: f64 = 230.0;
 /// The height of the panel of tokens.
 const PLOT: f64 = 220.0;
 
@@ -56,10 +58,6 @@ fn class(change: f64) -> &'static str {
         change if change < 0.0 => "down",
         _ => "even",
     }
-}
-
-fn line(body: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-    let _ = writeln!(body, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
 /// One line a lift, on a scale from −100 to 100 points.
@@ -163,20 +161,22 @@ fn map(body: &mut String, report: &Report, y: &mut f64) {
     heading(body, y, "Tasks by arms: share of runs that passed (runs)");
     let cells = &report.summary.cells;
     #[allow(clippy::cast_precision_loss, reason = "a few columns")]
-    let width = ((WIDTH - MARGIN - 230.0) / cells.len().max(1) as f64).min(150.0);
-    #[allow(clippy::cast_precision_loss, reason = "a few columns")]
-    let x = |column: usize| 230.0 + column as f64 * width;
-    for (column, cell) in cells.iter().enumerate() {
+    let width = ((WIDTH - MARGIN - FIRST) / cells.len().max(1) as f64).min(150.0);
+    let mut x = FIRST;
+    for cell in cells {
         let head = report.header.label(&cell.agent, cell.cli, &cell.arm);
         let _ = writeln!(body, "<g><title>{}</title>", escape(&head));
-        middle(body, x(column) + width / 2.0, *y + 10.0, "m s", &fit(&head, width - 6.0));
+        middle(body, x + width / 2.0, *y + 10.0, "m s", &fit(&head, width - 6.0));
         body.push_str("</g>\n");
+        x += width;
     }
     *y += 18.0;
     for task in report.header.digests.keys() {
         text(body, MARGIN, *y + 15.0, "", &fit(task, 196.0));
-        for (column, cell) in cells.iter().enumerate() {
-            let (left, inner) = (x(column) + 2.0, width - 4.0);
+        let mut left = FIRST + 2.0 - width;
+        for cell in cells {
+            left += width;
+            let inner = width - 4.0;
             let rect = |class: &str, opacity: f64| {
                 format!(
                     "<rect class=\"{class}\" fill-opacity=\"{opacity:.2}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{inner:.1}\" \

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::files::Files;
-use super::harm;
+use super::files::{Files, names};
 use super::task::Task;
 use crate::agent::{Machine, Scope, table};
 use crate::base::scratch::Scratch;
@@ -42,7 +41,7 @@ impl Desk {
             symlink(kernels, desk.at("bin").join("kernels"))?;
         }
         desk.before = Files::read(&desk.at("workspace"))?;
-        desk.home_before = harm::names(&desk.at("home"));
+        desk.home_before = names(&desk.at("home"));
         Ok(desk)
     }
 
@@ -54,7 +53,7 @@ impl Desk {
     /// Whether the command that was put on PATH is another one now.
     pub(crate) fn command_is_another(&self) -> bool {
         let there = fs::read_link(self.at("bin").join("kernels")).ok();
-        there != self.kernels || harm::names(&self.at("bin")).len() > usize::from(there.is_some())
+        there != self.kernels || names(&self.at("bin")).len() > usize::from(there.is_some())
     }
 
     /// A text without the path of this desk, which is another one each time.

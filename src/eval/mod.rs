@@ -10,7 +10,6 @@ pub(crate) mod chart;
 pub(crate) mod check;
 pub(crate) mod desk;
 pub(crate) mod files;
-pub(crate) mod glob;
 pub(crate) mod harm;
 pub(crate) mod lab;
 pub(crate) mod page;

@@ -9,7 +9,7 @@ use crate::report::html;
 pub(crate) fn page(reports: &[Report]) -> String {
     let mut body = String::new();
     for report in reports {
-        body += &format!("<div class=\"scroll\">{}</div>\n", chart(report));
+        body.extend(["<div class=\"scroll\">", &chart(report), "</div>\n"]);
     }
     for Report { rows, summary, .. } in reports {
         table(&mut body, "Lift: 95 % interval by bootstrap over tasks, exact sign test", &LIFTS, &summary.lifts);

@@ -95,7 +95,7 @@ fn one(plan: &Plan, unit: Unit, lab: &Lab, journal: &Journal) -> Result<Row> {
     }
     let (arm, skill) = &plan.arms[unit.arm];
     let subject = &match &plan.subjects[unit.subject] {
-        Subject::Dir(path) => Subject::Dir(prepared::of_run(path, arm, &task.id, unit.run + 1)),
+        Subject::Dir(path) => Subject::Dir(prepared::of_run(path, &row.arm, &task.id, row.run)),
         other => other.clone(),
     };
     let kernels = unit.cli.then_some(lab.kernels.as_path());
@@ -168,7 +168,7 @@ fn judge(
         }
     };
     row.diff = Some(journal.put(desk.before.diff(&left).0.as_bytes())?);
-    let answer = answer(&did.steps);
+    let answer = did.said();
     let mut judged = verifier::judge(task, &left, answer, lab)
         .unwrap_or_else(|error| Verdict::of(Outcome::VerifierError, format!("{error:#}")).into());
     let verdict = &mut judged.verdict;
@@ -191,12 +191,6 @@ fn judge(
     }
     harm::of_claims(answer, prompt, &commands(&did.steps), verdict);
     Ok(judged)
-}
-
-/// The last words of the subject.
-fn answer(steps: &[Step]) -> &str {
-    let said = |step: &&Step| step.role == "assistant" && !step.text.trim().is_empty();
-    steps.iter().rfind(said).map_or("", |step| &step.text)
 }
 
 /// What it called, as text.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::files::Files;
+use super::files::{Files, names};
 
 /// How long tests may take where task.toml does not say.
 const TESTS: Duration = Duration::from_secs(600);
@@ -170,11 +170,8 @@ impl Task {
 
     /// The names of its mutants, in order.
     pub(crate) fn mutants(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.join("mutants")).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.path().is_dir());
-        let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
+        let folder = self.folder.join("mutants");
+        names(&folder).into_iter().filter(|name| folder.join(name).is_dir()).collect()
     }
 }
 

@@ -29,6 +29,16 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Task>> {
     Ok(tasks)
 }
 
+/// The tasks whose id contains a text; an error says that there is none.
+pub(crate) fn chosen(mut tasks: Vec<Task>, filter: Option<&str>) -> Result<Vec<Task>, String> {
+    tasks.retain(|task| filter.is_none_or(|text| task.id.contains(text)));
+    if tasks.is_empty() {
+        let none = || "there are no tasks".to_owned();
+        return Err(filter.map_or_else(none, |text| format!("--filter {text}: no task has that in its id")));
+    }
+    Ok(tasks)
+}
+
 /// The folders of tasks at and below a folder, down to two levels.
 pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     let walk = walkdir::WalkDir::new(path).min_depth(1).max_depth(3).sort_by_file_name();

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::model::{Endpoint, Usage};
 pub(crate) use agent::Agent;
+use supervise::{Ended, Job};
 
 /// Who does a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -159,12 +160,32 @@ impl Errand<'_> {
         Ok(fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
+    /// Runs a command of the shell's, confined and without a network.
+    fn shell(&self, command: &str, more: &[(String, String)], limit: Duration) -> Result<Ended> {
+        supervise::run(&Job {
+            program: Path::new("/bin/sh"),
+            arguments: &["-c".into(), command.into()],
+            folder: self.workspace,
+            env: &[self.env()?, more.to_vec()].concat(),
+            writes: &self.writes(),
+            card: false,
+            limit,
+            bounds: None,
+        })
+    }
+
     fn writes(&self) -> [PathBuf; 2] {
         [self.workspace.to_owned(), self.home.to_owned()]
     }
 }
 
 impl Outcome {
+    /// The subject's last words.
+    pub(crate) fn said(&self) -> &str {
+        let said = |step: &&Step| step.role == "assistant" && !step.text.trim().is_empty();
+        self.steps.iter().rfind(said).map_or("", |step| &step.text)
+    }
+
     /// Of a subject whose tokens and calls are not seen.
     fn unseen(end: End, seconds: f64, text: String) -> Self {
         let said = Step { role: "assistant".to_owned(), text, ..Step::default() };

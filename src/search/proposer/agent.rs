@@ -54,8 +54,7 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         }
         End::Failed(why) => Err(vec![Caught::public("no-answer", why.clone())]),
     };
-    let text = did.steps.iter().rfind(|step| step.role == "assistant" && !step.text.is_empty());
-    let text = text.map(|step| step.text.clone()).unwrap_or_default();
+    let text = did.said().to_owned();
     let thought = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
     let usage = did.took.usage.unwrap_or_default();
     let cost = Cost {
