@@ -1,5 +1,6 @@
 //! `kernels skills eval`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,20 +9,22 @@ use serde_json::{Value, json};
 
 use super::failure::Usage;
 use crate::cli::eval::{Cli, Eval, Pictures};
+use crate::eval::chart::chart;
 use crate::eval::lab::Lab;
 use crate::eval::plan::{Header, Plan};
+use crate::eval::report::Report;
 use crate::eval::row::Row;
-use crate::eval::summary::Summary;
+use crate::eval::summary::{Lift, Summary};
+use crate::eval::tables::{self, CELLS};
 use crate::eval::verdict::Outcome;
-use crate::eval::{self, benchmark, picture};
+use crate::eval::{self, benchmark, page};
 use crate::install::Refusal;
 use crate::install::receipt::now;
-use crate::install::refusal::Refused;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::table::{Cell, Column, Table, window};
-use crate::report::{Output, Progress, file, junit, lift, style};
+use crate::report::{Output, Progress, file, junit, style};
 use crate::skill::bundled;
-use crate::subject::Subject;
+use crate::subject::{self, Subject};
 
 /// Where runs are kept.
 pub(super) const RUNS: &str = ".kernels/evals";
@@ -34,7 +37,7 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     if let Some(folder) = &arguments.prepare {
         return prepare(arguments, folder, output);
     }
-    let limits = Limits::read(&arguments.fail_under)?;
+    let limits = limits(&arguments.fail_under)?;
     let (plan, folder) = if let Some(folder) = &arguments.resume {
         let begun = eval::run::read(folder)?.0;
         check_agents(&begun.agents)?;
@@ -46,16 +49,11 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         (plan, folder)
     };
     if arguments.resume.is_none() && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
-        return Err(Refusal(vec![Refused {
-            path: folder,
-            reason: "holds a run already".to_owned(),
-            changes: Vec::new(),
-            advice: vec!["go on with it: --resume RUN".to_owned(), "name another folder after --out".to_owned()],
-        }])
-        .into());
+        let advice = ["go on with it: --resume RUN", "name another folder after --out"];
+        return Err(Refusal::of(folder, "holds a run already", &advice).into());
     }
     let all = plan.order().len();
-    output.line(format!("{} {}", style::strong(picture::title(&plan.header)), style::faint(folder.display())));
+    output.line(format!("{} {}", style::strong(plan.header.title()), style::faint(folder.display())));
     let progress = Progress::new(output);
     progress.tell(&format!("{all} runs"));
     let mut tell = |row: &Row, left: usize| {
@@ -64,19 +62,20 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     };
     let rows = eval::run(&plan, &folder, arguments.resume.is_some(), &mut tell)?;
     progress.done();
-    let summary = Summary::of(&plan.header, &rows);
-    show(&summary, output);
-    write(&arguments.pictures, &[(plan.header.clone(), rows.clone())])?;
+    let report = [Report::of(folder, plan.header, rows)];
+    let [Report { folder, header, rows, summary }] = &report;
+    show(summary, output);
+    write(&arguments.pictures, &report)?;
     if let Some(path) = &arguments.junit {
-        file::write(path, junit::render_as(COMMAND, &suites(&rows)).as_bytes())?;
+        file::write(path, junit::render_as(COMMAND, &suites(rows)).as_bytes())?;
     }
-    let below = limits.below(&summary);
+    let below = below(&limits, summary);
     for why in &below {
         output.error(format!("{} {why}", style::bad("below the limit:")));
     }
     output.json(&json!({
         "run": folder.to_string_lossy(),
-        "header": plan.header,
+        "header": header,
         "summary": summary,
         "rows": rows,
         "below": below,
@@ -87,13 +86,7 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
 /// `--prepare`.
 fn prepare(arguments: &Eval, folder: &Path, output: Output) -> Result<ExitCode> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Refusal(vec![Refused {
-            path: folder.to_owned(),
-            reason: "is not empty".to_owned(),
-            changes: Vec::new(),
-            advice: vec!["name a new folder after --prepare".to_owned()],
-        }])
-        .into());
+        return Err(Refusal::of(folder, "is not empty", &["name a new folder after --prepare"]).into());
     }
     let plan = Plan::open(header(arguments))?;
     let all = eval::prepared::lay_out(&plan, folder)?;
@@ -105,14 +98,14 @@ fn prepare(arguments: &Eval, folder: &Path, output: Output) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses agents that cannot be run, before anything is written.
+/// An agent that can be run; others are refused before anything is written.
+pub(super) fn agent(text: &str, option: &str) -> Result<Subject> {
+    let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&subject::path()).map(|()| subject));
+    subject.map_err(|error| Usage(format!("{option} {text}: {error:#}")).into())
+}
+
 fn check_agents(agents: &[String]) -> Result<()> {
-    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    for text in agents {
-        let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&path));
-        subject.map_err(|error| Usage(format!("--agent {text}: {error:#}")))?;
-    }
-    Ok(())
+    agents.iter().try_for_each(|text| agent(text, "--agent").map(drop))
 }
 
 fn header(arguments: &Eval) -> Header {
@@ -122,7 +115,6 @@ fn header(arguments: &Eval) -> Header {
         Cli::Both => vec![false, true],
     };
     Header {
-        kernels: String::new(),
         skill: arguments.skill.clone().unwrap_or_else(|| PathBuf::from(bundled::DEFAULT)),
         tasks: arguments.tasks.clone(),
         filter: arguments.filter.clone(),
@@ -134,8 +126,7 @@ fn header(arguments: &Eval) -> Header {
         max_turns: arguments.max_turns,
         max_tokens: arguments.max_tokens,
         seed: arguments.seed,
-        skills: std::collections::BTreeMap::new(),
-        digests: std::collections::BTreeMap::new(),
+        ..Header::default()
     }
 }
 
@@ -163,35 +154,23 @@ fn line(row: &Row) -> String {
 
 /// Prints the tables of arms and of lifts, what was harmed and what was not judged.
 pub(super) fn show(summary: &Summary, output: Output) {
-    let columns = picture::CELLS.iter().enumerate();
+    let columns = CELLS.iter().enumerate();
     let mut arms =
-        Table::new(columns.map(|(at, title)| if at < 3 { Column::name(title) } else { Column::figure(title) }));
+        Table::new(columns.map(|(at, (title, _))| if at < 3 { Column::name(title) } else { Column::figure(title) }));
     for cell in &summary.cells {
-        arms.row(picture::cells(cell).into_iter().map(Cell::plain));
+        arms.row(CELLS.iter().map(|(_, text)| Cell::plain(text(cell))));
     }
-    let mut lifts = Table::new([
-        Column::name("agent"),
-        Column::name("arm"),
-        Column::figure("lift"),
-        Column::figure("95 %"),
-        Column::figure("p"),
-        Column::figure("tasks"),
-        Column::figure("pairs"),
-        Column::figure("dropped"),
-    ]);
+    let figures = ["lift", "95 %", "p", "tasks", "pairs", "dropped"].map(Column::figure);
+    let mut lifts = Table::new(["agent", "arm"].map(Column::name).into_iter().chain(figures));
     for lift in &summary.lifts {
-        let points = lift.lift.map_or_else(|| "–".to_owned(), picture::points);
-        let interval = lift.interval.map_or_else(
-            || "–".to_owned(),
-            |(low, high)| format!("{} to {}", picture::points(low), picture::points(high)),
-        );
+        let points = tables::or_none(lift.lift.map(tables::points));
         let paint = match lift.lift {
             Some(lift) if lift > 0.0 => Cell::good(points),
             Some(lift) if lift < 0.0 => Cell::bad(points),
             _ => Cell::plain(points),
         };
         let (name, arm) = (Cell::plain(&lift.agent), Cell::plain(format!("{} beside {}", lift.arm, lift.against)));
-        let figures = [interval, format!("{:.4}", lift.p)].map(Cell::plain);
+        let figures = [tables::interval(lift), format!("{:.4}", lift.p)].map(Cell::plain);
         let counts = [lift.tasks, lift.pairs, lift.dropped].map(Cell::plain);
         lifts.row([name, arm, paint].into_iter().chain(figures).chain(counts));
     }
@@ -208,31 +187,20 @@ pub(super) fn show(summary: &Summary, output: Output) {
 }
 
 /// Writes the pictures of runs.
-pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()> {
-    let pictures: Vec<_> = runs
-        .iter()
-        .map(|(header, rows)| {
-            let summary = Summary::of(header, rows);
-            (picture::picture(header, rows, &summary), picture::tables(&summary, rows))
-        })
-        .collect();
-    let one = |flag: &str| match pictures.as_slice() {
-        [one] => Ok(&one.0),
-        _ => Err(Usage(format!("{flag} draws one run, and there are {}; name one", pictures.len()))),
+pub(super) fn write(wanted: &Pictures, runs: &[Report]) -> Result<()> {
+    let one = |flag: &str| match runs {
+        [one] => Ok(one),
+        _ => Err(Usage(format!("{flag} draws one run, and there are {}; name one", runs.len()))),
     };
     if let Some(path) = &wanted.plot {
-        file::write(path, lift::chart(one("--plot")?).as_bytes())?;
+        file::write(path, chart(one("--plot")?).as_bytes())?;
     }
     if let Some(path) = &wanted.benchmark {
-        one("--benchmark")?;
-        let (header, rows) = &runs[0];
-        file::write(path, serde_json::to_string_pretty(&benchmark::render(header, rows))?.as_bytes())?;
+        let benchmark = benchmark::render(one("--benchmark")?);
+        file::write(path, serde_json::to_string_pretty(&benchmark)?.as_bytes())?;
     }
     if let Some(path) = &wanted.html {
-        let (drawn, tables): (Vec<_>, Vec<_>) = pictures.into_iter().unzip();
-        let title = drawn.first().map_or("no run", |picture| &picture.title);
-        let tables: Vec<_> = tables.into_iter().flatten().collect();
-        file::write(path, lift::page(title, &drawn, &tables).as_bytes())?;
+        file::write(path, page::page(runs).as_bytes())?;
     }
     Ok(())
 }
@@ -241,8 +209,7 @@ pub(super) fn write(wanted: &Pictures, runs: &[(Header, Vec<Row>)]) -> Result<()
 fn suites(rows: &[Row]) -> Vec<Suite> {
     let mut suites: Vec<Suite> = Vec::new();
     for row in rows {
-        let cli = if row.cli { "on" } else { "off" };
-        let name = format!("{} {} kernels={cli}", row.agent, row.arm);
+        let name = format!("{} {} kernels={}", row.agent, row.arm, tables::on(row.cli));
         let case = format!("{} run {}", row.task, row.run);
         let text = [row.verdict.why.clone(), row.verdict.harm.join("\n"), row.output.clone()].join("\n");
         let check = match row.outcome() {
@@ -251,86 +218,53 @@ fn suites(rows: &[Row]) -> Vec<Suite> {
             outcome if outcome.counts() => Check::failed(outcome.word(), case, text),
             outcome => Check::skipped(outcome.word(), case, format!("{}: {}", outcome.word(), row.verdict.why)),
         };
-        let check = check.taking(row.seconds);
-        match suites.iter_mut().find(|suite| suite.name == name) {
-            Some(suite) => {
-                suite.seconds += row.seconds;
-                suite.checks.push(check);
-            }
-            None => suites.push(Suite {
-                name,
-                dir: row.agent.clone(),
-                checks: vec![check],
-                seconds: row.seconds,
-                ..Suite::default()
-            }),
-        }
+        let at = suites.iter().position(|suite| suite.name == name).unwrap_or_else(|| {
+            suites.push(Suite { name, dir: row.agent.clone(), ..Suite::default() });
+            suites.len() - 1
+        });
+        suites[at].seconds += row.took.seconds;
+        suites[at].checks.push(check.taking(row.took.seconds));
     }
     suites
 }
 
-/// `--fail-under`.
-struct Limits {
-    lift: Option<f64>,
-    harm: Option<f64>,
+/// `--fail-under`: the limits by name.
+fn limits(texts: &[String]) -> Result<BTreeMap<&str, f64>> {
+    let mut limits = BTreeMap::new();
+    for text in texts {
+        let (name, value) = text.split_once('=').unwrap_or_default();
+        let value = value.parse().ok().filter(|number: &f64| number.is_finite() && ["lift", "harm"].contains(&name));
+        let wrong = || Usage(format!("--fail-under {text}: the limits are lift=NUMBER and harm=NUMBER"));
+        limits.insert(name, value.ok_or_else(wrong)?);
+    }
+    Ok(limits)
 }
 
-impl Limits {
-    fn read(texts: &[String]) -> Result<Self> {
-        let mut limits = Self { lift: None, harm: None };
-        for text in texts {
-            let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
-            match text.split_once('=').map(|(name, value)| (name, number(value))) {
-                Some(("lift", Some(value))) => limits.lift = Some(value),
-                Some(("harm", Some(value))) => limits.harm = Some(value),
-                _ => {
-                    return Err(
-                        Usage(format!("--fail-under {text}: the limits are lift=NUMBER and harm=NUMBER")).into()
-                    );
-                }
+/// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
+fn below(limits: &BTreeMap<&str, f64>, summary: &Summary) -> Vec<String> {
+    let mut below = Vec::new();
+    if let Some(least) = limits.get("lift") {
+        for Lift { agent, arm, lift, .. } in &summary.lifts {
+            match lift {
+                None => below.push(format!("{agent} {arm}: no pair of runs was judged, so there is no lift")),
+                Some(lift) if lift < least => below.push(format!("{agent} {arm}: lift {lift:+.2}, at least {least}")),
+                Some(_) => {}
             }
         }
-        Ok(limits)
     }
-
-    /// What is worse than the limits. A lift that could not be measured is below any limit. Harm is counted in the arms with
-    /// the skill.
-    fn below(&self, summary: &Summary) -> Vec<String> {
-        let mut below = Vec::new();
-        for lift in &summary.lifts {
-            let of = format!("{} {}", lift.agent, lift.arm);
-            match (self.lift, lift.lift) {
-                (Some(_), None) => below.push(format!("{of}: no pair of runs was judged, so there is no lift")),
-                (Some(least), Some(lift)) if lift < least => {
-                    below.push(format!("{of}: lift {lift:+.2}, at least {least}"));
-                }
-                _ => {}
-            }
+    for cell in summary.cells.iter().filter(|cell| cell.arm != "without") {
+        #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
+        if limits.get("harm").is_some_and(|most| cell.harm as f64 > *most) {
+            below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));
         }
-        let with = summary.cells.iter().filter(|cell| cell.arm != "without");
-        for cell in with {
-            #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
-            if self.harm.is_some_and(|most| cell.harm as f64 > most) {
-                below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));
-            }
-        }
-        below
     }
+    below
 }
 
 /// `--check`.
 fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
-    let mut tasks = eval::tasks::read_all(&arguments.check)?;
-    if let Some(filter) = &arguments.filter {
-        tasks.retain(|task| task.id.contains(filter.as_str()));
-    }
-    if tasks.is_empty() {
-        return Err(Usage(format!(
-            "--filter {}: no task has that in its id",
-            arguments.filter.as_deref().unwrap_or("")
-        ))
-        .into());
-    }
+    let tasks = eval::tasks::read_all(&arguments.check)?;
+    let tasks = eval::tasks::chosen(tasks, arguments.filter.as_deref()).map_err(Usage)?;
     let lab = Lab::find(tasks.iter().map(|task| &task.about))?;
     let mut tell = |task: &str, check: &Check| match &check.status {
         Status::Passed => {
@@ -349,15 +283,12 @@ fn check(arguments: &Eval, output: Output) -> Result<ExitCode> {
         file::write(path, junit::render_as(COMMAND, &suites).as_bytes())?;
     }
     let counts = total(&suites);
-    let skipped: Vec<Value> = suites
-        .iter()
-        .flat_map(|suite| {
-            suite.checks.iter().filter_map(|check| match &check.status {
-                Status::Skipped { reason } => Some(json!({ "task": suite.name, "reason": reason })),
-                _ => None,
-            })
-        })
-        .collect();
+    let checks = suites.iter().flat_map(|suite| suite.checks.iter().map(move |check| (&suite.name, &check.status)));
+    let skipped = checks.filter_map(|(task, status)| match status {
+        Status::Skipped { reason } => Some(json!({ "task": task, "reason": reason })),
+        _ => None,
+    });
+    let skipped: Vec<Value> = skipped.collect();
     output.line(format!(
         "{} tasks: {} checks passed, {} failed, {} skipped",
         tasks.len(),

@@ -1,6 +1,6 @@
 //! `kernels skills runs`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -8,34 +8,28 @@ use serde_json::json;
 
 use super::eval::{self, RUNS};
 use crate::cli::eval::Runs;
-use crate::eval::plan::Header;
+use crate::eval::report::Report;
 use crate::eval::row::Row;
-use crate::eval::summary::Summary;
-use crate::eval::{self as evaluation, picture};
+use crate::eval::tables::{Column, on};
+use crate::report::export::csv::quoted;
 use crate::report::{Output, style};
 
 pub(super) fn run(arguments: &Runs, output: Output) -> Result<ExitCode> {
     let folders = if arguments.runs.is_empty() { eval::kept(Path::new(RUNS))? } else { arguments.runs.clone() };
-    let mut runs: Vec<(PathBuf, Header, Vec<Row>)> = Vec::new();
-    for folder in folders {
-        let (header, rows) = evaluation::run::read(&folder)?;
-        runs.push((folder, header, rows));
-    }
+    let runs: Vec<Report> = folders.iter().map(|folder| Report::read(folder)).collect::<Result<_>>()?;
     if arguments.csv {
         output.content(csv(&runs).as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
-    let parts: Vec<(Header, Vec<Row>)> = runs.iter().map(|(_, header, rows)| (header.clone(), rows.clone())).collect();
-    eval::write(&arguments.pictures, &parts)?;
+    eval::write(&arguments.pictures, &runs)?;
     let mut reports = Vec::new();
-    for (folder, header, rows) in &runs {
-        let summary = Summary::of(header, rows);
+    for Report { folder, header, rows, summary } in &runs {
         let all =
             header.agents.len() * header.arms.len() * header.cli.len() * header.digests.len() * header.runs as usize;
         let done = format!("{} of {all} runs", rows.len());
-        output.line(format!("{}  {}  {done}", style::strong(folder.display()), picture::title(header)));
+        output.line(format!("{}  {}  {done}", style::strong(folder.display()), header.title()));
         if !arguments.runs.is_empty() {
-            eval::show(&summary, output);
+            eval::show(summary, output);
         }
         reports.push(json!({
             "run": folder.to_string_lossy(),
@@ -52,42 +46,48 @@ pub(super) fn run(arguments: &Runs, output: Output) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line a row. A cell that a spreadsheet would take for a formula begins with an apostrophe.
-fn csv(runs: &[(PathBuf, Header, Vec<Row>)]) -> String {
-    let mut text = String::from(
-        "run,agent,kernels,arm,task,k,outcome,score,harm,loaded,fresh,cached,written,out,reasoning,requests,turns,calls,failed_calls,seconds,usd,why\n",
-    );
-    for (folder, _, rows) in runs {
-        for row in rows {
-            let usage = row.usage.map(|u| [u.fresh, u.cached, u.written, u.out, u.reasoning, u.requests]);
-            let counts: [Option<u64>; 6] = usage.map_or([None; 6], |counts| counts.map(Some));
-            let counted = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
-            let mut cells = vec![
-                folder.display().to_string(),
-                row.agent.clone(),
-                if row.cli { "on" } else { "off" }.to_owned(),
-                row.arm.clone(),
-                row.task.clone(),
-                row.run.to_string(),
-                row.outcome().word().to_owned(),
-                format!("{:.4}", row.verdict.score),
-                row.verdict.harm.join("; "),
-                row.loaded.map_or_else(String::new, |loaded| loaded.to_string()),
-            ];
-            cells.extend(counts.map(counted));
-            cells.extend([row.turns, row.calls, row.failed_calls].map(|count| counted(count.map(u64::from))));
-            cells.push(format!("{:.1}", row.seconds));
-            cells.push(row.usd.map_or_else(String::new, |usd| format!("{usd:.6}")));
-            cells.push(row.verdict.why.clone());
-            text += &cells.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
-            text.push('\n');
-        }
+const COLUMNS: [Column<Row>; 21] = [
+    ("agent", |row| row.agent.clone()),
+    ("kernels", |row| on(row.cli).to_owned()),
+    ("arm", |row| row.arm.clone()),
+    ("task", |row| row.task.clone()),
+    ("k", |row| row.run.to_string()),
+    ("outcome", |row| row.outcome().word().to_owned()),
+    ("score", |row| format!("{:.4}", row.verdict.score)),
+    ("harm", |row| row.verdict.harm.join("; ")),
+    ("loaded", |row| known(row.took.loaded)),
+    ("fresh", |row| known(row.took.usage.map(|usage| usage.fresh))),
+    ("cached", |row| known(row.took.usage.map(|usage| usage.cached))),
+    ("written", |row| known(row.took.usage.map(|usage| usage.written))),
+    ("out", |row| known(row.took.usage.map(|usage| usage.out))),
+    ("reasoning", |row| known(row.took.usage.map(|usage| usage.reasoning))),
+    ("requests", |row| known(row.took.usage.map(|usage| usage.requests))),
+    ("turns", |row| known(row.took.turns)),
+    ("calls", |row| known(row.took.calls)),
+    ("failed_calls", |row| known(row.took.failed_calls)),
+    ("seconds", |row| format!("{:.1}", row.took.seconds)),
+    ("usd", |row| known(row.took.usd.map(|usd| format!("{usd:.6}")))),
+    ("why", |row| row.verdict.why.clone()),
+];
+
+fn known(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// One line a row.
+fn csv(runs: &[Report]) -> String {
+    let mut text = format!("run,{}\n", COLUMNS.map(|(head, _)| head).join(","));
+    for (folder, row) in runs.iter().flat_map(|run| run.rows.iter().map(|row| (run.folder.display(), row))) {
+        let cells = COLUMNS.iter().map(|(_, cell)| cell(row));
+        let cells: Vec<String> =
+            std::iter::once(folder.to_string()).chain(cells).map(|cell| no_formula(&cell)).collect();
+        text += &(cells.join(",") + "\n");
     }
     text
 }
 
-fn quoted(cell: &str) -> String {
+/// A cell that a spreadsheet would take for a formula begins with an apostrophe.
+fn no_formula(cell: &str) -> String {
     let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
-    let cell = if formula { format!("'{cell}") } else { cell.to_owned() };
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+    quoted(&if formula { format!("'{cell}") } else { cell.to_owned() })
 }

@@ -4,20 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::eval::agent;
 use super::failure::Usage;
 use crate::agent::Machine;
-use crate::base::dir::Dir;
 use crate::base::hex;
 use crate::cli::{self, skills};
 use crate::deep;
 use crate::eval::plan::Header;
-use crate::generate::{Job, Students, Writer, generate, tasks};
-use crate::install::refusal::{Refusal, Refused};
+use crate::eval::tasks::folders;
+use crate::generate::{Job, Students, Writer, generate};
+use crate::install::Refusal;
 use crate::report::{Output, style};
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::Skill;
@@ -72,7 +73,7 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
         );
     }
     if arguments.output.is_some() && fs::symlink_metadata(&target).is_ok() {
-        return Err(there(target).into());
+        return Err(there(&target).into());
     }
     let pins = base.as_ref().map(|base| base.digest.to_string());
     let mut header = json!([task, name, named, digests, pins, arguments.rounds, arguments.deep]);
@@ -82,13 +83,14 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
         header = json!([header, students, tasks, drawn]);
     }
     let folder = machine.cwd.join(".kernels/generate").join(&hex(&Sha256::digest(header.to_string()))[..12]);
+    let tasks: Vec<_> = arguments.tasks.iter().map(|path| folders(path)).collect::<Result<_>>()?;
     let python = std::env::var_os("KERNELS_PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
     let job = Job {
         task,
         digests,
         students: students(machine, arguments, base.as_ref().and(from.as_deref()), &folder),
         base,
-        tasks: tasks(&arguments.tasks)?,
+        tasks: tasks.concat(),
         rounds: arguments.rounds as usize,
         deep: arguments.deep.then(|| deep::Options { python, commands: cli::Cli::command() }),
         folder,
@@ -110,7 +112,13 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
         let before = move_away(&target, &job.folder)?;
         output.line(format!("  {} {}", style::faint("the skill as it was:"), machine.show(&before)));
     }
-    place(&tree, &target)?;
+    let above = target.parent().context("the folder has no parent")?;
+    match fs::create_dir_all(above).and_then(|()| tree.place(&target)) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(there(&target).into());
+        }
+        written => written.with_context(|| format!("cannot write {}", target.display()))?,
+    }
     output.line(format!("  {} {}", style::good("wrote"), machine.show(&target)));
     if job.students.is_none() {
         output.line(format!(
@@ -120,13 +128,6 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
     report["path"] = target.to_string_lossy().into();
     output.json(&report);
     Ok(ExitCode::SUCCESS)
-}
-
-/// An agent that can be run.
-fn agent(text: &str, option: &str) -> Result<Subject> {
-    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
-    let subject = text.parse::<Subject>().and_then(|subject| subject.ready(&path).map(|()| subject));
-    subject.map_err(|error| Usage(format!("{option} {text}: {error:#}")).into())
 }
 
 fn students(machine: &Machine, arguments: &skills::Generate, base: Option<&Path>, run: &Path) -> Option<Students> {
@@ -156,26 +157,8 @@ fn move_away(skill: &Path, run: &Path) -> Result<PathBuf> {
     Ok(before)
 }
 
-fn there(path: PathBuf) -> Refusal {
-    let advice = vec!["choose another folder; a skill is never written over".to_owned()];
-    Refusal(vec![Refused { path, reason: "is there already".to_owned(), changes: Vec::new(), advice }])
-}
-
-/// Writes the skill beside its place and moves it there in one step, if nothing is there.
-fn place(tree: &crate::skill::Tree, target: &Path) -> Result<()> {
-    let above = target.parent().context("the folder has no parent")?;
-    let write = || -> std::io::Result<()> {
-        fs::create_dir_all(above)?;
-        let staged = tempfile::TempDir::with_prefix_in(".kernels-generate-", above)?;
-        let folder = staged.path().join("skill");
-        fs::create_dir(&folder)?;
-        tree.write(&Dir::open(&folder)?)?.sync()?;
-        crate::base::disk::move_new(&folder, target)
-    };
-    match write() {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => bail!(there(target.to_owned())),
-        written => written.with_context(|| format!("cannot write {}", target.display())),
-    }
+fn there(path: &Path) -> Refusal {
+    Refusal::of(path, "is there already", &["choose another folder; a skill is never written over"])
 }
 
 /// The digests of the traces, each within its share of the tokens.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::failure::Usage;
 use crate::agent::Machine;
 use crate::cli::skills;
-use crate::install::refusal::{Refusal, Refused};
+use crate::install::Refusal;
 use crate::report::{Output, style};
 use crate::skill::lint::is_valid_name;
 use crate::skill::tree::SKILL_MD;
@@ -38,13 +38,7 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::InitSkill, output: Outp
     match new.and_then(|mut file| file.write_all(text.as_bytes())) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Refusal(vec![Refused {
-                path,
-                reason: "is there already".to_owned(),
-                changes: Vec::new(),
-                advice: vec!["choose another name".to_owned()],
-            }])
-            .into());
+            return Err(Refusal::of(path, "is there already", &["choose another name"]).into());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::pack_plugin;
 use crate::base::disk;
 use crate::cli::skills;
-use crate::install::refusal::{Refusal, Refused};
+use crate::install::Refusal;
 use crate::report::{Output, style};
 use crate::skill::archive;
 use crate::skill::source::Skill;
@@ -28,13 +28,7 @@ pub(crate) fn run(arguments: &skills::Pack, output: Output) -> Result<ExitCode> 
         Ok(meta) if meta.is_file() && fs::read(&path).is_ok_and(|there| there == bytes) => {}
         Ok(meta) if !arguments.force || !meta.is_file() => {
             let advice = if meta.is_file() { "--force replaces it" } else { "choose another name with -o" };
-            return Err(Refusal(vec![Refused {
-                path,
-                reason: "is there and differs".to_owned(),
-                changes: Vec::new(),
-                advice: vec![advice.to_owned()],
-            }])
-            .into());
+            return Err(Refusal::of(path, "is there and differs", &[advice]).into());
         }
         _ => {
             disk::write_atomic(&path, &bytes, 0o644).with_context(|| format!("cannot write {}", path.display()))?;

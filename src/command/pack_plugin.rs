@@ -1,16 +1,14 @@
 //! `kernels skills pack --as`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::base::dir::Dir;
-use crate::base::disk;
 use crate::cli::skills;
-use crate::install::refusal::{Refusal, Refused};
+use crate::install::Refusal;
 use crate::report::{Output, style};
 use crate::skill::plugin;
 use crate::skill::source::Skill;
@@ -22,16 +20,11 @@ pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Re
     let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-plugin", skill.name)));
     if fs::symlink_metadata(&path).is_ok() {
         if Tree::read(&path).ok() != Some(tree.clone()) {
-            return Err(Refusal(vec![Refused {
-                path,
-                reason: "is there and differs".to_owned(),
-                changes: Vec::new(),
-                advice: vec!["move it away, or choose another folder with -o".to_owned()],
-            }])
-            .into());
+            let advice = "move it away, or choose another folder with -o";
+            return Err(Refusal::of(path, "is there and differs", &[advice]).into());
         }
     } else {
-        write(&path, &tree).with_context(|| format!("cannot write {}", path.display()))?;
+        tree.place(&path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let what = format!("{}, {} files", arguments.layouts.join(", "), tree.len());
     output.line(format!("{} {}", path.display(), style::faint(what)));
@@ -44,14 +37,4 @@ pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Re
         "tree": skill.digest,
     }));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes the tree beside its place first, so that an interrupted run leaves no part of it there.
-fn write(path: &Path, tree: &Tree) -> Result<()> {
-    let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let staged = tempfile::Builder::new().prefix(".kernels-pack-").tempdir_in(above)?;
-    let folder = staged.path().join("folder");
-    fs::create_dir(&folder)?;
-    tree.write(&Dir::open(&folder)?)?.sync()?;
-    Ok(disk::move_new(&folder, path)?)
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::plan::Header;
+use super::report::Report;
 use super::row::Row;
 use crate::report::statistics::{deviation, mean};
 
 /// The file. Arms other than `with` and `without` have no place in it.
-pub(crate) fn render(header: &Header, rows: &[Row]) -> Value {
+pub(crate) fn render(Report { header, rows, .. }: &Report) -> Value {
     let configuration = |row: &Row| match row.arm.as_str() {
         "with" => Some("with_skill"),
         "without" => Some("without_skill"),
@@ -23,7 +23,7 @@ pub(crate) fn render(header: &Header, rows: &[Row]) -> Value {
         };
         json!({
             "pass_rate": figure(&|row| Some(row.passed())),
-            "time_seconds": figure(&|row| Some(row.seconds)),
+            "time_seconds": figure(&|row| Some(row.took.seconds)),
             "tokens": figure(&Row::tokens),
             "n": rows.len(),
         })
@@ -71,10 +71,10 @@ fn run(row: &Row, configuration: &str) -> Value {
             "passed": passed,
             "failed": gates().count() - passed,
             "total": gates().count(),
-            "time_seconds": row.seconds,
+            "time_seconds": row.took.seconds,
             "tokens": row.tokens(),
-            "tool_calls": row.calls,
-            "errors": row.failed_calls,
+            "tool_calls": row.took.calls,
+            "errors": row.took.failed_calls,
         },
         "expectations": gates().map(text).collect::<Vec<_>>(),
         "notes": row.verdict.harm,
@@ -82,11 +82,6 @@ fn run(row: &Row, configuration: &str) -> Value {
 }
 
 fn spread(values: &[f64]) -> Value {
-    let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(*v), b.max(*v)));
-    json!({
-        "mean": mean(values),
-        "stddev": deviation(values),
-        "min": Some(least).filter(|v| v.is_finite()),
-        "max": Some(most).filter(|v| v.is_finite()),
-    })
+    let of = |choose: fn(f64, f64) -> f64| values.iter().copied().reduce(choose);
+    json!({ "mean": mean(values), "stddev": deviation(values), "min": of(f64::min), "max": of(f64::max) })
 }

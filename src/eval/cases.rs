@@ -45,6 +45,8 @@ fn task(path: &Path, at: usize, case: &Value) -> Result<Task> {
         prompt,
         environment,
         judge: judge(case),
+        tests: Files::default(),
+        common: Files::default(),
         about: About::default(),
         limit: Duration::ZERO,
         digest: pinned.digest(),

@@ -29,7 +29,7 @@ pub(crate) fn check(tasks: &[Task], lab: &Lab, tell: &mut dyn FnMut(&str, &Check
 }
 
 fn of_task(task: &Task, lab: &Lab, checks: &mut Checks) {
-    if !matches!(task.judge, Judge::Tests { .. }) {
+    if !matches!(task.judge, Judge::Tests) {
         let why = match &task.judge {
             Judge::Nobody(why) => format!("unjudged: {why}"),
             _ => "a prompt has no solution to check".to_owned(),

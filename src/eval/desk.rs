@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::files::Files;
-use super::harm;
+use super::files::{Files, names};
 use super::task::Task;
 use crate::agent::{Machine, Scope, table};
 use crate::base::scratch::Scratch;
@@ -24,45 +23,37 @@ pub(crate) struct Desk {
     /// The workspace as the subject finds it.
     pub(crate) before: Files,
     pub(crate) home_before: Vec<String>,
+    /// The program that was put on PATH as `kernels`.
+    kernels: Option<PathBuf>,
 }
 
 impl Desk {
     /// Sets it up. The skill is installed for an agent of the table. `kernels` is the program that is to be on PATH, if any.
     pub(crate) fn new(task: &Task, skill: Option<(&Skill, &str)>, kernels: Option<&Path>) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new() };
-        for folder in [desk.workspace(), desk.home(), desk.bin(), desk.log()] {
+        let kernels = kernels.map(Path::to_owned);
+        let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new(), kernels };
+        for folder in ["workspace", "home", "bin", "log"].map(|name| desk.at(name)) {
             fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        furnish(&desk.workspace(), &desk.home(), task, skill)?;
-        if let Some(kernels) = kernels {
-            symlink(kernels, desk.bin().join("kernels"))?;
+        furnish(&desk.at("workspace"), &desk.at("home"), task, skill)?;
+        if let Some(kernels) = &desk.kernels {
+            symlink(kernels, desk.at("bin").join("kernels"))?;
         }
-        desk.before = Files::read(&desk.workspace())?;
-        desk.home_before = harm::names(&desk.home());
+        desk.before = Files::read(&desk.at("workspace"))?;
+        desk.home_before = names(&desk.at("home"));
         Ok(desk)
     }
 
-    pub(crate) fn workspace(&self) -> PathBuf {
-        self.scratch.path().join("workspace")
-    }
-
-    pub(crate) fn home(&self) -> PathBuf {
-        self.scratch.path().join("home")
-    }
-
-    pub(crate) fn bin(&self) -> PathBuf {
-        self.scratch.path().join("bin")
-    }
-
-    pub(crate) fn log(&self) -> PathBuf {
-        self.scratch.path().join("log")
+    /// One of its folders: `workspace`, `home`, `bin`, `log`.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
     }
 
     /// Whether the command that was put on PATH is another one now.
-    pub(crate) fn command_is_another(&self, kernels: Option<&Path>) -> bool {
-        let there = fs::read_link(self.bin().join("kernels")).ok();
-        there.as_deref() != kernels || harm::names(&self.bin()).len() > usize::from(kernels.is_some())
+    pub(crate) fn command_is_another(&self) -> bool {
+        let there = fs::read_link(self.at("bin").join("kernels")).ok();
+        there != self.kernels || names(&self.at("bin")).len() > usize::from(there.is_some())
     }
 
     /// A text without the path of this desk, which is another one each time.

@@ -54,7 +54,9 @@ impl Files {
 
     /// What a subject left: without products, unless `before` had files there.
     pub(crate) fn left(folder: &Path, before: &Self) -> Result<Self> {
-        let kept: BTreeSet<&str> = before.0.keys().flat_map(|path| parents(path)).collect();
+        // `a` and `a/b` are kept for `a/b/c`.
+        let above = before.paths().flat_map(|path| path.match_indices('/').map(move |(at, _)| &path[..at]));
+        let kept: BTreeSet<&str> = above.collect();
         Self::read_unless(folder, &|path| {
             let name = path.rsplit('/').next().unwrap_or(path);
             PRODUCTS.contains(&name) && !kept.contains(path)
@@ -172,9 +174,12 @@ impl Files {
     }
 }
 
-/// The folders above a path: `a`, `a/b` of `a/b/c`.
-fn parents(path: &str) -> impl Iterator<Item = &str> {
-    path.match_indices('/').map(move |(at, _)| &path[..at])
+/// The names in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 fn stays(target: &Path) -> bool {

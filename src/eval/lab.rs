@@ -48,14 +48,14 @@ impl Lab {
 
     /// What a task needs and this machine has not.
     pub(crate) fn lacks(&self, about: &About) -> Option<String> {
-        about.needs.iter().find_map(|need| match need {
-            Need::Card => self.card.as_ref().err().map(|why| format!("needs a card: {why}")),
-            Need::Nvcc => self.nvcc.as_ref().err().map(|why| format!("needs nvcc: {why}")),
-            Need::Torch => self.torch.as_ref().err().map(|why| format!("needs torch: {why}")),
-            Need::Python(name) => {
-                let found = self.modules.get(name).and_then(|found| found.as_ref().err());
-                found.map(|why| format!("needs {name}: {why}"))
-            }
+        about.needs.iter().find_map(|need| {
+            let (name, missing) = match need {
+                Need::Card => ("a card", self.card.as_ref().err()),
+                Need::Nvcc => ("nvcc", self.nvcc.as_ref().err()),
+                Need::Torch => ("torch", self.torch.as_ref().err()),
+                Need::Python(name) => (name.as_str(), self.modules.get(name).and_then(|found| found.as_ref().err())),
+            };
+            missing.map(|why| format!("needs {name}: {why}"))
         })
     }
 
@@ -70,8 +70,8 @@ impl Lab {
         let same = ["PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "KERNELS_PYTHON", "PYTHONPATH", "VIRTUAL_ENV"];
         env.extend(same.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?))));
         // The home is another one, and so are its caches.
-        if let Some(root) = self.nvcc.as_ref().ok().and_then(|nvcc| nvcc.nvcc.parent()?.parent()) {
-            env.push(("CUDA_HOME".to_owned(), root.display().to_string()));
+        if let Ok(nvcc) = &self.nvcc {
+            env.push(("CUDA_HOME".to_owned(), nvcc.root().display().to_string()));
         }
         if let Ok(python) = &self.torch {
             env.retain(|(name, _)| name != "KERNELS_PYTHON");

@@ -6,18 +6,20 @@
 
 pub(crate) mod benchmark;
 pub(crate) mod cases;
+pub(crate) mod chart;
 pub(crate) mod check;
 pub(crate) mod desk;
 pub(crate) mod files;
-pub(crate) mod glob;
 pub(crate) mod harm;
 pub(crate) mod lab;
-pub(crate) mod picture;
+pub(crate) mod page;
 pub(crate) mod plan;
 pub(crate) mod prepared;
+pub(crate) mod report;
 pub(crate) mod row;
 pub(crate) mod run;
 pub(crate) mod summary;
+pub(crate) mod tables;
 pub(crate) mod task;
 pub(crate) mod tasks;
 pub(crate) mod verdict;

@@ -1,14 +1,13 @@
 //! What a run compares: agents, arms, tasks; the order in which it is done; and what is pinned of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::task::Task;
+use super::tasks;
 use crate::base::bundle;
 use crate::skill::source::Skill;
 use crate::subject::Subject;
@@ -28,30 +27,17 @@ pub(crate) enum Arm {
     Old(PathBuf),
 }
 
-impl FromStr for Arm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once('=') {
-            Some(("old", path)) if !path.is_empty() => Ok(Self::Old(PathBuf::from(path))),
-            None if text == "without" => Ok(Self::Without),
-            None if text == "with" => Ok(Self::With),
-            None if text == "forced" => Ok(Self::Forced),
-            None if text == "inline" => Ok(Self::Inline),
-            _ => Err(format!("--arms {text}: the arms are without, with, forced, inline, old=PATH")),
-        }
-    }
-}
-
-impl fmt::Display for Arm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Without => f.write_str("without"),
-            Self::With => f.write_str("with"),
-            Self::Forced => f.write_str("forced"),
-            Self::Inline => f.write_str("inline"),
-            Self::Old(path) => write!(f, "old={}", path.display()),
-        }
+impl Arm {
+    /// By its name in `--arms`.
+    fn named(name: &str) -> Result<Self> {
+        Ok(match (name, name.strip_prefix("old=")) {
+            ("without", _) => Self::Without,
+            ("with", _) => Self::With,
+            ("forced", _) => Self::Forced,
+            ("inline", _) => Self::Inline,
+            (_, Some(path)) if !path.is_empty() => Self::Old(path.into()),
+            _ => bail!("--arms {name}: the arms are without, with, forced, inline, old=PATH"),
+        })
     }
 }
 
@@ -94,6 +80,28 @@ pub(crate) struct Header {
     pub(crate) digests: BTreeMap<String, String>,
 }
 
+impl Header {
+    /// What the run is of.
+    pub(crate) fn title(&self) -> String {
+        let pin = self.skills.get("with").or_else(|| self.skills.values().next());
+        pin.map_or_else(
+            || "no skill".to_owned(),
+            |pin| format!("{} {}", pin.name, pin.version.as_deref().unwrap_or("without a version")),
+        )
+    }
+
+    /// An arm, whether it had the command where that is a factor, and the agent where there are several: a long name is cut at
+    /// its end.
+    pub(crate) fn label(&self, agent: &str, cli: bool, arm: &str) -> String {
+        let cli = match (self.cli.len() > 1, cli) {
+            (false, _) => "",
+            (true, true) => ", kernels on PATH",
+            (true, false) => ", kernels not on PATH",
+        };
+        if self.agents.len() > 1 { format!("{arm}{cli}: {agent}") } else { format!("{arm}{cli}") }
+    }
+}
+
 /// What a run took before it could be said.
 fn max_tokens() -> u32 {
     8192
@@ -129,18 +137,12 @@ impl Plan {
     pub(crate) fn open(mut header: Header) -> Result<Self> {
         let absolute = |path: &PathBuf| path.canonicalize().with_context(|| format!("there is no {}", path.display()));
         header.tasks = header.tasks.iter().map(absolute).collect::<Result<_>>()?;
-        let mut tasks = super::tasks::read_all(&header.tasks)?;
-        if let Some(filter) = &header.filter {
-            tasks.retain(|task| task.id.contains(filter.as_str()));
-            if tasks.is_empty() {
-                bail!("--filter {filter}: no task has that in its id");
-            }
-        }
+        let tasks = tasks::chosen(tasks::read_all(&header.tasks)?, header.filter.as_deref()).map_err(Error::msg)?;
         let mut arms: Vec<(Arm, Option<Skill>)> = Vec::new();
         for text in &header.arms {
-            let arm: Arm = text.parse().map_err(|error: String| anyhow::anyhow!(error))?;
+            let arm = Arm::named(text)?;
             if arms.iter().any(|(known, _)| *known == arm) {
-                bail!("--arms names {arm} twice");
+                bail!("--arms names {text} twice");
             }
             let skill = match &arm {
                 Arm::Without => None,
@@ -157,7 +159,9 @@ impl Plan {
             version: skill.version.clone(),
             tree: skill.digest.to_string(),
         };
-        header.skills = arms.iter().filter_map(|(arm, skill)| Some((arm.to_string(), pin(skill.as_ref()?)))).collect();
+        let pins =
+            header.arms.iter().zip(&arms).filter_map(|(name, (_, skill))| Some((name.clone(), pin(skill.as_ref()?))));
+        header.skills = pins.collect();
         header.digests = tasks.iter().map(|task| (task.id.clone(), task.digest.clone())).collect();
         Ok(Self { header, tasks, arms, subjects })
     }

@@ -32,16 +32,16 @@ pub(crate) fn lay_out(plan: &Plan, folder: &Path) -> Result<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let home = Scratch::new()?;
     let mut all = Vec::new();
-    for (task, (arm, skill)) in plan.tasks.iter().flat_map(|task| plan.arms.iter().map(move |arm| (task, arm))) {
+    let arms = || plan.header.arms.iter().zip(&plan.arms);
+    for (task, (name, (arm, skill))) in plan.tasks.iter().flat_map(|task| arms().map(move |arm| (task, arm))) {
         for run in 1..=plan.header.runs {
-            let at = place(folder, arm, &task.id, run);
-            let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", at.display()));
+            let at = place(folder, name, &task.id, run);
             fs::create_dir_all(at.parent().unwrap_or(folder))
                 .and_then(|()| fs::create_dir(&at))
                 .with_context(|| format!("cannot create {}", at.display()))?;
             let installed = skill.as_ref().filter(|_| *arm != Arm::Inline);
             desk::furnish(&at, home.path(), task, installed.map(|skill| (skill, subject.installs_for())))?;
-            let path = beside("md");
+            let path = PathBuf::from(format!("{}.md", at.display()));
             fs::write(&path, prompt(&task.prompt, arm, skill.as_ref()))
                 .with_context(|| format!("cannot write {}", path.display()))?;
             all.push(at);
@@ -54,7 +54,7 @@ pub(crate) fn lay_out(plan: &Plan, folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The folder that a run judges: one of those that were laid out, or else what was named.
-pub(crate) fn of_run(named: &Path, arm: &Arm, task: &str, run: u32) -> PathBuf {
+pub(crate) fn of_run(named: &Path, arm: &str, task: &str, run: u32) -> PathBuf {
     if named.join(NOTE).exists() { place(named, arm, task, run) } else { named.to_owned() }
 }
 
@@ -79,10 +79,9 @@ pub(crate) fn check(named: &Path, tasks: &[Task], skills: &BTreeMap<String, Pin>
     }
 }
 
-fn place(folder: &Path, arm: &Arm, task: &str, run: u32) -> PathBuf {
-    let arm = arm.to_string();
+fn place(folder: &Path, arm: &str, task: &str, run: u32) -> PathBuf {
     let name = if run == 1 { task.to_owned() } else { format!("{task}.{run}") };
-    folder.join(arm.split('=').next().unwrap_or(&arm)).join(name)
+    folder.join(arm.split('=').next().unwrap_or(arm)).join(name)
 }
 
 fn seen(tasks: &[Task]) -> BTreeMap<String, String> {

@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::task::Kind;
 use super::verdict::{Outcome, Verdict};
 use crate::model::Usage;
+use crate::subject::Took;
 
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Row {
     pub(crate) agent: String,
     pub(crate) arm: String,
@@ -19,19 +20,8 @@ pub(crate) struct Row {
     pub(crate) run: u32,
     #[serde(flatten)]
     pub(crate) verdict: Verdict,
-    /// Whether the skill was loaded; none where the agent does not say.
-    pub(crate) loaded: Option<bool>,
-    /// None where nobody counted, here and below.
-    pub(crate) usage: Option<Usage>,
-    pub(crate) turns: Option<u32>,
-    pub(crate) calls: Option<u32>,
-    pub(crate) failed_calls: Option<u32>,
-    pub(crate) seconds: f64,
-    /// None where the model's price is not known either.
-    pub(crate) usd: Option<f64>,
-    /// What a coding agent calls itself, with its version.
-    #[serde(default)]
-    pub(crate) client: Option<String>,
+    #[serde(flatten)]
+    pub(crate) took: Took,
     /// What the tests wrote.
     pub(crate) reward: Option<Value>,
     /// The end of what they printed.
@@ -49,6 +39,10 @@ impl Row {
         (self.agent.clone(), self.cli, self.task.clone(), self.run, self.arm.clone())
     }
 
+    pub(crate) fn is_of(&self, agent: &str, cli: bool, arm: &str) -> bool {
+        self.agent == agent && self.cli == cli && self.arm == arm
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         self.verdict.outcome
     }
@@ -61,7 +55,7 @@ impl Row {
     /// All that was read and written.
     #[allow(clippy::cast_precision_loss, reason = "a count of tokens")]
     pub(crate) fn tokens(&self) -> Option<f64> {
-        let Usage { fresh, cached, written, out, .. } = self.usage?;
+        let Usage { fresh, cached, written, out, .. } = self.took.usage?;
         Some((fresh + cached + written + out) as f64)
     }
 

@@ -81,9 +81,7 @@ impl Summary {
         let base = header.arms.iter().find(|arm| *arm == "without").or(header.arms.first());
         for agent in &header.agents {
             for cli in &header.cli {
-                let of = |arm: &str| -> Vec<&Row> {
-                    rows.iter().filter(|row| row.agent == *agent && row.cli == *cli && row.arm == arm).collect()
-                };
+                let of = |arm: &str| -> Vec<&Row> { rows.iter().filter(|row| row.is_of(agent, *cli, arm)).collect() };
                 for arm in &header.arms {
                     cells.push(cell(agent, *cli, arm, &of(arm)));
                     if let Some(base) = base.filter(|base| *base != arm) {
@@ -119,9 +117,9 @@ fn cell(agent: &str, cli: bool, arm: &str, rows: &[&Row]) -> Cell {
         counted.iter().map(|row| value(row)).collect::<Option<Vec<f64>>>().as_deref().and_then(mean)
     };
     let by_task = |value: &dyn Fn(&Row) -> f64| mean(&means(counted.iter().map(|row| (row.task.as_str(), value(row)))));
-    let usage: Option<Vec<Usage>> = counted.iter().map(|row| row.usage).collect();
+    let usage: Option<Vec<Usage>> = counted.iter().map(|row| row.took.usage).collect();
     let usage = usage.filter(|each| !each.is_empty());
-    let told: Vec<bool> = counted.iter().filter_map(|row| row.loaded).collect();
+    let told: Vec<bool> = counted.iter().filter_map(|row| row.took.loaded).collect();
     Cell {
         agent: agent.to_owned(),
         cli,
@@ -134,10 +132,10 @@ fn cell(agent: &str, cli: bool, arm: &str, rows: &[&Row]) -> Cell {
         loaded: (!told.is_empty()).then(|| (told.iter().filter(|loaded| **loaded).count(), told.len())),
         usage: usage.map(|each| each.into_iter().fold(Usage::default(), |sum, one| sum + one)),
         tokens: of(&Row::tokens),
-        seconds: of(&|row| Some(row.seconds)),
-        turns: of(&|row| row.turns.map(f64::from)),
-        calls: of(&|row| row.calls.map(f64::from)),
-        usd: of(&|row| row.usd),
+        seconds: of(&|row| Some(row.took.seconds)),
+        turns: of(&|row| row.took.turns.map(f64::from)),
+        calls: of(&|row| row.took.calls.map(f64::from)),
+        usd: of(&|row| row.took.usd),
         outcomes,
     }
 }

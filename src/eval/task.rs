@@ -3,7 +3,6 @@
 //! A folder in Harbor's layout (`task.toml`, `instruction.md`, `environment/`, `tests/test.sh`, `solution/`) with the folder
 //! `mutants/` and the table `[metadata.kernels]` besides. Prompts of other formats become tasks in `cases.rs`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::files::Files;
+use super::files::{Files, names};
 
 /// How long tests may take where task.toml does not say.
 const TESTS: Duration = Duration::from_secs(600);
@@ -25,6 +24,9 @@ pub(crate) struct Task {
     /// The workspace as a subject finds it.
     pub(crate) environment: Files,
     pub(crate) judge: Judge,
+    /// `tests`, and the files that the tests of several tasks share.
+    pub(crate) tests: Files,
+    pub(crate) common: Files,
     pub(crate) about: About,
     /// How long its tests may take.
     pub(crate) limit: Duration,
@@ -35,8 +37,8 @@ pub(crate) struct Task {
 /// Who says what the work is worth.
 #[derive(Clone, Debug)]
 pub(crate) enum Judge {
-    /// `tests/test.sh`, and files that the tests of several tasks share.
-    Tests { tests: Files, common: Files },
+    /// `tests/test.sh`.
+    Tests,
     /// The answer must contain all of these, in upper or lower case.
     Contains(Vec<String>),
     /// Nothing that can be executed; why.
@@ -107,12 +109,17 @@ impl About {
 }
 
 /// The part of Harbor's `task.toml` that is read here.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Harbor {
-    #[serde(default)]
-    metadata: BTreeMap<String, toml::Value>,
-    #[serde(default)]
+    metadata: Metadata,
     verifier: Timeout,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    kernels: About,
 }
 
 #[derive(Default, Deserialize)]
@@ -122,21 +129,14 @@ struct Timeout {
 
 impl Task {
     /// A folder with a `task.toml`. `common` are the files that the tests of several tasks share.
-    pub(crate) fn read(folder: &Path, common: &Files) -> Result<Self> {
+    pub(crate) fn read(folder: &Path, common: Files) -> Result<Self> {
         let text = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
         };
-        let toml = text("task.toml")?;
-        let said = |error| format!("{}: {error}", folder.join("task.toml").display());
-        let harbor: Harbor = toml::from_str(&toml).map_err(|error| anyhow::anyhow!(said(error.to_string())))?;
-        let about: About = match harbor.metadata.get("kernels") {
-            Some(table) => {
-                let about = table.clone().try_into();
-                about.map_err(|error: toml::de::Error| anyhow::anyhow!(said(format!("[metadata.kernels]: {error}"))))?
-            }
-            None => About::default(),
-        };
+        let toml = folder.join("task.toml");
+        let Harbor { metadata: Metadata { kernels: about }, verifier } =
+            toml::from_str(&text("task.toml")?).with_context(|| toml.display().to_string())?;
         let prompt = text("instruction.md")?;
         let id = folder.file_name().and_then(|name| name.to_str()).context("a task's folder has no name")?;
         let mut environment = below(folder, "environment")?;
@@ -149,9 +149,9 @@ impl Task {
             bail!("{} has no tests/test.sh, which judges the work", folder.display());
         }
         if let Some(hidden) = about.hidden.as_ref().filter(|hidden| !folder.join(hidden).is_file()) {
-            bail!("{}: `hidden` names {hidden}, which is not there", folder.join("task.toml").display());
+            bail!("{}: `hidden` names {hidden}, which is not there", toml.display());
         }
-        let seconds = harbor.verifier.timeout_sec.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let seconds = verifier.timeout_sec.and_then(|s| Duration::try_from_secs_f64(s).ok());
         let mut whole = Files::read(folder)?;
         whole.insert("common", common.digest().into_bytes());
         Ok(Self {
@@ -159,7 +159,9 @@ impl Task {
             folder: folder.to_owned(),
             prompt,
             environment,
-            judge: Judge::Tests { tests, common: common.clone() },
+            judge: Judge::Tests,
+            tests,
+            common,
             about,
             limit: seconds.unwrap_or(TESTS),
             digest: whole.digest(),
@@ -168,11 +170,8 @@ impl Task {
 
     /// The names of its mutants, in order.
     pub(crate) fn mutants(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.folder.join("mutants")).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.path().is_dir());
-        let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
+        let folder = self.folder.join("mutants");
+        names(&folder).into_iter().filter(|name| folder.join(name).is_dir()).collect()
     }
 }
 

@@ -17,12 +17,8 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Task>> {
             tasks.extend(cases::read(path)?);
             continue;
         }
-        let folders = folders(path)?;
-        if folders.is_empty() {
-            bail!("{} has no tasks: neither it nor a folder in it has a task.toml", path.display());
-        }
-        for folder in folders {
-            tasks.push(Task::read(&folder, &common(&folder)?)?);
+        for folder in folders(path)? {
+            tasks.push(Task::read(&folder, common(&folder)?)?);
         }
     }
     tasks.sort_by(|one, other| one.id.cmp(&other.id));
@@ -33,8 +29,18 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Task>> {
     Ok(tasks)
 }
 
-/// The folders with a `task.toml`, down to two levels.
-fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+/// The tasks whose id contains a text; an error says that there is none.
+pub(crate) fn chosen(mut tasks: Vec<Task>, filter: Option<&str>) -> Result<Vec<Task>, String> {
+    tasks.retain(|task| filter.is_none_or(|text| task.id.contains(text)));
+    if tasks.is_empty() {
+        let none = || "there are no tasks".to_owned();
+        return Err(filter.map_or_else(none, |text| format!("--filter {text}: no task has that in its id")));
+    }
+    Ok(tasks)
+}
+
+/// The folders of tasks at and below a folder, down to two levels.
+pub(crate) fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     let walk = walkdir::WalkDir::new(path).min_depth(1).max_depth(3).sort_by_file_name();
     let mut found = Vec::new();
     for entry in walk {
@@ -42,6 +48,9 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
         if entry.file_name() == "task.toml" {
             found.extend(entry.path().parent().map(Path::to_owned));
         }
+    }
+    if found.is_empty() {
+        bail!("{} has no tasks: neither it nor a folder in it has a task.toml", path.display());
     }
     Ok(found)
 }

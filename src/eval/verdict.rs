@@ -16,7 +16,7 @@ const WEIGHTS: [(&str, f64); 5] =
 const MOST_BYTES: u64 = 64 * 1024;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     Pass,
@@ -30,6 +30,7 @@ pub(crate) enum Outcome {
     /// The tests could not be run.
     VerifierError,
     /// Not run: this machine cannot judge it, or nobody can.
+    #[default]
     Skipped,
 }
 
@@ -53,7 +54,7 @@ impl Outcome {
 }
 
 /// A verdict, with its reasons.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Verdict {
     pub(crate) outcome: Outcome,
     /// From 0 to 1: the share of the gates, by weight.
@@ -69,7 +70,7 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// One without a score.
     pub(crate) fn of(outcome: Outcome, why: impl Into<String>) -> Self {
-        Self { outcome, score: 0.0, gates: BTreeMap::new(), harm: Vec::new(), why: why.into() }
+        Self { outcome, why: why.into(), ..Self::default() }
     }
 
     /// Pass or fail.
@@ -78,31 +79,27 @@ impl Verdict {
         Self { score: f64::from(u8::from(passed)), ..verdict }
     }
 
-    /// The verdict of what the tests wrote; `roof` is the task's target.
-    pub(crate) fn read(folder: &Path, roof: Option<f64>) -> Result<Self, Unread> {
-        let numbers = numbers(folder)?;
+    /// The verdict of what the tests wrote, if they did; `roof` is the task's target. An error says why it cannot be read.
+    pub(crate) fn read(folder: &Path, roof: Option<f64>) -> Result<Option<Self>, String> {
+        let Some(numbers) = numbers(folder)? else { return Ok(None) };
         let target = roof.filter(|roof| *roof > 0.0).unwrap_or(1.0);
-        let share = |name: &str, value: f64| if name == "roof" { (value / target).min(1.0) } else { value };
-        let there = WEIGHTS.iter().filter_map(|(name, weight)| Some((*name, *weight, *numbers.get(*name)?)));
-        let there: Vec<_> =
-            there.map(|(name, weight, value)| (name, weight, share(name, value).clamp(0.0, 1.0))).collect();
-        let total: f64 = there.iter().map(|(_, weight, _)| weight).sum();
-        let reward = numbers.get("reward").copied();
-        let (score, missed) = if there.is_empty() {
-            let Some(reward) = reward else {
-                return Err(Unread::Wrong("the tests wrote neither a gate nor `reward`".to_owned()));
-            };
-            (reward.clamp(0.0, 1.0), if reward >= 1.0 { Vec::new() } else { vec!["reward"] })
-        } else {
-            let score = there.iter().map(|(_, weight, share)| weight * share).sum::<f64>() / total;
-            (score, there.iter().filter(|(_, _, share)| *share < 1.0).map(|(name, ..)| *name).collect())
-        };
+        let share = |name: &str, value: f64| if name == "roof" { value / target } else { value }.clamp(0.0, 1.0);
+        let gate = |(name, weight): &(&'static str, f64)| Some((*name, *weight, share(name, *numbers.get(*name)?)));
+        let mut gates: Vec<_> = WEIGHTS.iter().filter_map(gate).collect();
+        if gates.is_empty() {
+            gates.extend(gate(&("reward", 1.0)));
+        }
+        if gates.is_empty() {
+            return Err("the tests wrote neither a gate nor `reward`".to_owned());
+        }
+        let total: f64 = gates.iter().map(|(_, weight, _)| weight).sum();
+        let missed: Vec<_> = gates.iter().filter(|(_, _, share)| *share < 1.0).map(|(name, ..)| *name).collect();
         let above = |name: &str| numbers.get(name).is_some_and(|value| *value > 0.0);
         let mut verdict = Self::passed(missed.is_empty(), missed.join(", "));
         if !missed.is_empty() {
             verdict.why = format!("failed: {}", verdict.why);
         }
-        verdict.score = score;
+        verdict.score = gates.iter().map(|(_, weight, share)| weight * share).sum::<f64>() / total;
         verdict.gates = numbers.iter().filter(|(name, _)| *name != "reward").map(|(n, v)| (n.clone(), *v)).collect();
         if above("harm") {
             verdict.harmed("the tests report harm");
@@ -110,7 +107,7 @@ impl Verdict {
         if above("cheat") {
             verdict.cheated("the tests caught a cheat");
         }
-        Ok(verdict)
+        Ok(Some(verdict))
     }
 
     /// Adds harm: what passed fails, and has no score.
@@ -141,37 +138,24 @@ impl Verdict {
     }
 }
 
-/// Why there is no verdict.
-pub(crate) enum Unread {
-    /// No file.
-    Missing,
-    /// One that cannot be read.
-    Wrong(String),
-}
-
-fn numbers(folder: &Path) -> Result<BTreeMap<String, f64>, Unread> {
-    let json = folder.join("reward.json");
-    let read = |path: &Path| {
-        let bytes = disk::read_plain(path, MOST_BYTES).map_err(|error| Unread::Wrong(error.to_string()))?;
-        String::from_utf8(bytes).map_err(|error| Unread::Wrong(error.to_string()))
-    };
-    let wrong = |what: String| Unread::Wrong(format!("reward.json {what}"));
+/// What the tests wrote; none where there is no file.
+fn numbers(folder: &Path) -> Result<Option<BTreeMap<String, f64>>, String> {
+    let [json, text] = ["reward.json", "reward.txt"].map(|name| folder.join(name));
+    let read = |path: &Path| disk::read_plain(path, MOST_BYTES).map_err(|error| error.to_string());
     if fs::symlink_metadata(&json).is_ok() {
         let value: Value =
-            serde_json::from_str(&read(&json)?).map_err(|error| wrong(format!("is not JSON: {error}")))?;
-        let object = value.as_object().ok_or_else(|| wrong("is no object".to_owned()))?;
+            serde_json::from_slice(&read(&json)?).map_err(|error| format!("reward.json is not JSON: {error}"))?;
         let number = |(name, value): (&String, &Value)| {
             let number = value.as_f64().or_else(|| value.as_bool().map(|yes| f64::from(u8::from(yes))));
             let number = number.filter(|number| number.is_finite());
-            number.map(|number| (name.clone(), number)).ok_or_else(|| wrong(format!("has no number for {name}")))
+            number.map(|number| (name.clone(), number)).ok_or_else(|| format!("reward.json has no number for {name}"))
         };
-        return object.iter().map(number).collect();
+        let object = value.as_object().ok_or("reward.json is no object")?;
+        return object.iter().map(number).collect::<Result<_, _>>().map(Some);
     }
-    let text = folder.join("reward.txt");
     if fs::symlink_metadata(&text).is_err() {
-        return Err(Unread::Missing);
+        return Ok(None);
     }
-    let number = read(&text)?.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-    let number = number.ok_or_else(|| Unread::Wrong("reward.txt is no number".to_owned()))?;
-    Ok(BTreeMap::from([("reward".to_owned(), number)]))
+    let number = String::from_utf8_lossy(&read(&text)?).trim().parse::<f64>().ok().filter(|number| number.is_finite());
+    Ok(Some(BTreeMap::from([("reward".to_owned(), number.ok_or("reward.txt is no number")?)])))
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::files::Files;
 use super::lab::Lab;
 use super::task::{Judge, Need, Task, below};
-use super::verdict::{Outcome, Unread, Verdict};
+use super::verdict::{Outcome, Verdict};
 use crate::base::scratch::Scratch;
 use crate::subject::supervise::{self, Ended, Job};
 use crate::worker::{Request, Supervised};
@@ -26,6 +26,12 @@ pub(crate) struct Judged {
     pub(crate) reward: Option<Value>,
     /// The end of the tests' output.
     pub(crate) output: String,
+}
+
+impl From<Verdict> for Judged {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, reward: None, output: String::new() }
+    }
 }
 
 /// The folders of one judgement.
@@ -62,11 +68,10 @@ impl Bench {
         name("UNTRUSTED", &untrusted);
         if reward {
             writes.push(self.at("reward"));
-            for variable in ["TESTS", "TESTS_DIR"] {
-                name(variable, &self.at("tests"));
-            }
-            for variable in ["REWARD_DIR", "LOGS_DIR"] {
-                name(variable, &self.at("reward"));
+            let folders =
+                [("TESTS", "tests"), ("TESTS_DIR", "tests"), ("REWARD_DIR", "reward"), ("LOGS_DIR", "reward")];
+            for (variable, folder) in folders {
+                name(variable, &self.at(folder));
             }
         }
         supervise::run(&Job {
@@ -104,32 +109,24 @@ impl Bench {
 
 /// Judges a workspace, of which `left` are the files, and an answer.
 pub(crate) fn judge(task: &Task, left: &Files, answer: &str, lab: &Lab) -> Result<Judged> {
-    let (tests, common) = match &task.judge {
-        Judge::Tests { tests, common } => (tests, common),
-        Judge::Contains(wanted) => {
-            return Ok(Judged { verdict: contains(answer, wanted), reward: None, output: String::new() });
-        }
-        Judge::Nobody(why) => {
-            let verdict = Verdict::of(Outcome::Skipped, format!("unjudged: {why}"));
-            return Ok(Judged { verdict, reward: None, output: String::new() });
-        }
-    };
-    let bench = Bench::new(left, tests, common)?;
+    match &task.judge {
+        Judge::Tests => {}
+        Judge::Contains(wanted) => return Ok(contains(answer, wanted).into()),
+        Judge::Nobody(why) => return Ok(Verdict::of(Outcome::Skipped, format!("unjudged: {why}")).into()),
+    }
+    let bench = Bench::new(left, &task.tests, &task.common)?;
     let ended = bench.run(lab, task, &bench.at("tests/test.sh"), true)?;
-    let verdict = match Verdict::read(&bench.at("reward"), task.about.roof) {
+    let verdict = match (&ended.stopped, Verdict::read(&bench.at("reward"), task.about.roof)) {
         // Tests that were cut off may have written a reward that is not their last word.
-        _ if ended.stopped.is_some() => {
-            let why = ended.stopped.as_deref().unwrap_or_default();
-            Verdict::of(Outcome::Fail, format!("the tests did not end on what was left: {why}"))
-        }
-        Ok(verdict) => verdict,
-        Err(Unread::Wrong(what)) => Verdict::of(Outcome::VerifierError, what),
+        (Some(why), _) => Verdict::of(Outcome::Fail, format!("the tests did not end on what was left: {why}")),
+        (None, Ok(Some(verdict))) => verdict,
+        (None, Err(what)) => Verdict::of(Outcome::VerifierError, what),
         // 2: the tests themselves say that they cannot judge here.
-        Err(Unread::Missing) if matches!(ended.code, Some(0 | 2)) => {
+        (None, Ok(None)) if matches!(ended.code, Some(0 | 2)) => {
             Verdict::of(Outcome::VerifierError, format!("tests/test.sh wrote no reward{}", last(&ended.output)))
         }
         // What was left broke them; were that an error of ours, whoever breaks them would not be counted.
-        Err(Unread::Missing) => {
+        (None, Ok(None)) => {
             let code = ended.code.unwrap_or(-1);
             Verdict::of(
                 Outcome::Fail,
@@ -159,7 +156,7 @@ fn last(output: &str) -> String {
 /// files.
 pub(crate) fn applied(task: &Task, part: &str, lab: &Lab) -> Result<Files> {
     let overlay = below(&task.folder, part)?;
-    let bench = Bench::new(&task.environment, &Files::default(), &common(task))?;
+    let bench = Bench::new(&task.environment, &Files::default(), &task.common)?;
     let script = ["solve.sh", "apply.sh"].into_iter().find(|name| overlay.get(name).is_some());
     match script {
         Some(script) => {
@@ -173,11 +170,4 @@ pub(crate) fn applied(task: &Task, part: &str, lab: &Lab) -> Result<Files> {
         None => overlay.write(&bench.at("open/workspace"))?,
     }
     Files::left(&bench.at("open/workspace"), &task.environment)
-}
-
-fn common(task: &Task) -> Files {
-    match &task.judge {
-        Judge::Tests { common, .. } => common.clone(),
-        _ => Files::default(),
-    }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::deep;
 use crate::skill::frontmatter::Document;
-use crate::skill::lint::{self, Severity};
+use crate::skill::lint::{self, Finding, Severity};
 use crate::skill::tree::{Entry, SKILL_MD, Tree, has_shebang};
 use crate::skill::{RelPath, tokens};
 use crate::trace::redact::redact;
@@ -32,12 +32,10 @@ pub(super) fn files(answer: &str) -> Result<Tree, String> {
             ended = true;
             break;
         }
-        match line.strip_prefix(MARK) {
-            Some(name) => all.push((name.trim(), String::new())),
-            None => all.iter_mut().next_back().into_iter().for_each(|(_, text)| {
-                text.push_str(line);
-                text.push('\n');
-            }),
+        if let Some(name) = line.strip_prefix(MARK) {
+            all.push((name.trim(), String::new()));
+        } else if let Some((_, text)) = all.last_mut() {
+            text.extend([line, "\n"]);
         }
     }
     if all.is_empty() {
@@ -77,16 +75,11 @@ pub(super) fn objections(tree: &Tree, name: &str, deep: Option<&deep::Options>) 
         findings.extend(deep::check(tree, None, options)?.findings);
     }
     let broken = findings.iter().filter(|finding| finding.severity > Severity::Warning);
-    let mut all: Vec<String> = broken
-        .map(|finding| {
-            format!(
-                "{}: {} [{}]",
-                finding.place(std::path::Path::new(name)).replace('\\', "/"),
-                finding.message,
-                finding.rule
-            )
-        })
-        .collect();
+    let shown = |finding: &Finding| {
+        let place = finding.place(std::path::Path::new(name)).replace('\\', "/");
+        format!("{place}: {} [{}]", finding.message, finding.rule)
+    };
+    let mut all: Vec<String> = broken.map(shown).collect();
     for (path, entry) in tree.iter() {
         let Ok(text) = std::str::from_utf8(&entry.content) else { continue };
         if redact(text).1 > 0 || redact(path.as_str()).1 > 0 {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use super::leak::Task;
 use super::students::Students;
 use crate::deep;
 use crate::skill::source::Skill;
@@ -15,8 +14,8 @@ pub(crate) struct Job {
     pub(crate) digests: Vec<String>,
     /// The skill that is to become better.
     pub(crate) base: Option<Skill>,
-    /// The tasks whose answers must not be in the skill.
-    pub(crate) tasks: Vec<Task>,
+    /// The folders of tasks whose answers must not be in the skill.
+    pub(crate) tasks: Vec<PathBuf>,
     pub(crate) rounds: usize,
     /// Who works with the drafts; none: nothing is measured.
     pub(crate) students: Option<Students>,
@@ -26,6 +25,7 @@ pub(crate) struct Job {
 }
 
 /// A draft and what the writer is told against it: nothing of a task's answer.
+#[derive(Default)]
 pub(super) struct Tried {
     pub(super) text: String,
     pub(super) told: Vec<String>,

@@ -2,11 +2,11 @@
 //!
 //! It finds copying, with other case, punctuation and line ends too; it does not find a paraphrase.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use walkdir::WalkDir;
 
 use crate::skill::Tree;
@@ -14,111 +14,63 @@ use crate::skill::Tree;
 /// As many words in a row are no accident.
 const ROW: usize = 12;
 /// A line of so many letters is compared whole.
-const LINE: usize = 32;
+const LINE: usize = 30;
 /// Larger files are data.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A task's folder in Harbor's layout: `task.toml`, `instruction.md`, `environment/`, `solution/`, `tests/`.
-pub(crate) struct Task {
-    id: String,
-    folder: PathBuf,
-    prompt: String,
-}
-
-/// The tasks at and below these folders.
-pub(crate) fn tasks(paths: &[PathBuf]) -> Result<Vec<Task>> {
-    let mut tasks = Vec::new();
-    for path in paths {
-        let before = tasks.len();
-        for entry in WalkDir::new(path).max_depth(3).sort_by_file_name() {
-            let entry = entry.with_context(|| format!("cannot read tasks from {}", path.display()))?;
-            let Some(folder) = entry.path().parent().filter(|_| entry.file_name() == "task.toml") else { continue };
-            let prompt = folder.join("instruction.md");
-            tasks.push(Task {
-                id: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                prompt: fs::read_to_string(&prompt).with_context(|| format!("cannot read {}", prompt.display()))?,
-                folder: folder.to_owned(),
-            });
-        }
-        if tasks.len() == before {
-            bail!("{} has no tasks: neither it nor a folder in it has a task.toml", path.display());
-        }
-    }
-    Ok(tasks)
-}
-
-/// What must not be in a skill, each with the place that it comes from.
-pub(super) struct Answers {
-    rows: HashMap<String, String>,
-    whole: BTreeMap<String, String>,
-}
+/// What must not be in a skill, by its number of words, each with the place that it comes from.
+pub(super) struct Answers(BTreeMap<usize, HashMap<Vec<String>, String>>);
 
 impl Answers {
-    pub(super) fn of(tasks: &[Task], base: Option<&Tree>) -> Self {
-        let mut public = HashSet::new();
-        let mut shown: Vec<String> = Vec::new();
-        let mut show = |text: &str| {
-            let words = words(text);
-            public.extend(words.windows(ROW).map(|row| row.join(" ")));
-            shown.push(joined(&words));
-        };
-        base.into_iter().flat_map(Tree::iter).for_each(|(_, entry)| show(&String::from_utf8_lossy(&entry.content)));
-        for task in tasks {
-            show(&task.prompt);
-            for (_, text) in texts(&task.folder.join("environment")) {
-                show(&text);
-            }
-        }
-        let known = |text: &str| shown.iter().any(|shown| shown.contains(text));
-        let mut answers = Self { rows: HashMap::new(), whole: BTreeMap::new() };
-        for task in tasks {
+    /// Of tasks' folders in Harbor's layout: `instruction.md`, `environment/`, `solution/`, `tests/`.
+    pub(super) fn of(tasks: &[PathBuf], base: Option<&Tree>) -> Result<Self> {
+        let base = base.into_iter().flat_map(Tree::iter);
+        let mut shown: Vec<_> = base.map(|(_, entry)| words(&String::from_utf8_lossy(&entry.content))).collect();
+        let mut answers = Self(BTreeMap::new());
+        for folder in tasks {
+            let prompt = folder.join("instruction.md");
+            let text = fs::read_to_string(&prompt).with_context(|| format!("cannot read {}", prompt.display()))?;
+            shown.push(words(&text));
+            shown.extend(texts(&folder.join("environment")).iter().map(|(_, text)| words(text)));
+            let task = folder.file_name().unwrap_or_default().to_string_lossy();
             for part in ["solution", "tests"] {
-                for (name, text) in texts(&task.folder.join(part)) {
-                    let place = format!("task {}, {part}/{name}", task.id);
-                    let all = words(&text);
-                    let rows = all.windows(ROW).map(|row| row.join(" ")).filter(|row| !public.contains(row));
-                    rows.for_each(|row| drop(answers.rows.insert(row, place.clone())));
-                    // Declarations and comments are common property.
-                    let own = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '/', '*', '@']));
-                    let own =
-                        own.filter(|line| !["import ", "from ", "using "].iter().any(|word| line.starts_with(word)));
-                    let lines = own.map(words).filter(|words| words.len() >= 4).map(|words| joined(&words));
-                    for line in lines.filter(|line| line.len() >= LINE && !known(line)) {
-                        answers.whole.insert(line, place.clone());
-                    }
+                for (name, text) in texts(&folder.join(part)) {
+                    answers.add(&text, &format!("task {task}, {part}/{name}"));
                 }
             }
         }
-        answers
+        for (length, known) in &mut answers.0 {
+            shown.iter().flat_map(|words| words.windows(*length)).for_each(|row| drop(known.remove(row)));
+        }
+        Ok(answers)
+    }
+
+    /// Adds each row of words, and each line that is not short.
+    fn add(&mut self, text: &str, place: &str) {
+        let all = words(text);
+        // Declarations and comments are common property.
+        let own = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '/', '*', '@']));
+        let own = own.filter(|line| !["import ", "from ", "using "].iter().any(|word| line.starts_with(word)));
+        let lines = own.map(words).filter(|words| words.len() >= 4 && words.join(" ").len() >= LINE);
+        for answer in all.windows(ROW).map(<[String]>::to_vec).chain(lines) {
+            self.0.entry(answer.len()).or_default().insert(answer, place.to_owned());
+        }
     }
 
     /// Where a skill has an answer: one line for each place that it comes from.
     pub(super) fn found_in(&self, tree: &Tree, name: &str) -> Vec<String> {
-        let mut found: BTreeMap<&str, String> = BTreeMap::new();
-        let mut all: Vec<(String, &str)> = Vec::new();
         // One text, so that an answer in parts is found as well.
+        let (mut all, mut files) = (Vec::new(), Vec::new());
         for (path, entry) in tree.iter() {
-            let text = String::from_utf8_lossy(&entry.content).into_owned();
-            all.extend(words(&text).into_iter().map(|word| (word, path.as_str())));
+            all.extend(words(&String::from_utf8_lossy(&entry.content)));
+            files.resize(all.len(), path);
         }
-        for row in all.windows(ROW) {
-            let text: Vec<&str> = row.iter().map(|(word, _)| word.as_str()).collect();
-            if let Some(place) = self.rows.get(&text.join(" ")) {
-                found.entry(place).or_insert_with(|| row[0].1.to_owned());
-            }
-        }
-        let (only, mut starts): (Vec<String>, Vec<(usize, &str)>) =
-            (all.iter().map(|(w, _)| w.clone()).collect(), Vec::new());
-        let mut at = 0;
-        for (word, path) in &all {
-            starts.push((at, path));
-            at += word.len() + 1;
-        }
-        let text = joined(&only);
-        for (answer, place) in &self.whole {
-            if let Some(at) = text.find(answer.as_str()) {
-                let file = starts.iter().rev().find(|(start, _)| *start <= at).map_or("", |(_, path)| path);
-                found.entry(place).or_insert_with(|| file.to_owned());
+        let mut found = BTreeMap::new();
+        for (length, answers) in &self.0 {
+            for (row, file) in all.windows(*length).zip(&files) {
+                if let Some(place) = answers.get(row) {
+                    found.entry(place).or_insert(file);
+                }
             }
         }
         found.iter().map(|(place, file)| format!("{name}/{file}: holds text of {place} [leak]")).collect()
@@ -129,11 +81,6 @@ impl Answers {
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect()
-}
-
-/// Words with a space around each, so that a part of one is not taken for the whole.
-fn joined(words: &[String]) -> String {
-    format!(" {} ", words.join(" "))
 }
 
 /// The texts below a folder, by name.

@@ -13,7 +13,6 @@ mod students;
 mod writer;
 
 pub(crate) use job::Job;
-pub(crate) use leak::tasks;
 pub(crate) use rounds::generate;
 pub(crate) use students::Students;
 pub(crate) use writer::Writer;

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use super::job::{Job, Tried};
 use super::leak::Answers;
-use super::students::{self, Split, Students, Worth};
+use super::students::{self, Worth};
 use super::{Writer, brief, draft};
 use crate::base::dir::Dir;
 use crate::base::disk;
 use crate::skill::Tree;
 
 /// The end of a run, with the skill if a draft was accepted.
+#[derive(Default)]
 pub(crate) struct Ended {
     pub(crate) tree: Option<Tree>,
     pub(crate) drafts: Vec<Value>,
@@ -44,13 +45,12 @@ impl Tested {
 /// Writes the skill. `tell` hears each step.
 pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String)) -> Result<Ended> {
     let split = job.students.as_ref().map(|students| students.split(tell)).transpose()?;
-    let answers = Answers::of(&job.tasks, job.base.as_ref().map(|base| &base.tree));
-    let mut ended = Ended { tree: None, drafts: Vec::new(), refused: None, holdout: None };
+    let answers = Answers::of(&job.tasks, job.base.as_ref().map(|base| &base.tree))?;
+    let mut ended = Ended::default();
     let (mut tried, mut best): (Vec<Tried>, Option<Tested>) = (Vec::new(), None);
     for round in 1..=job.rounds {
         let (answer, kept) = writer.ask(&brief::question(job, &tried))?;
-        let mut this =
-            Tried { text: answer.chars().take(200_000).collect(), told: Vec::new(), measured: String::new() };
+        let mut this = Tried { text: answer.chars().take(200_000).collect(), ..Tried::default() };
         let (tree, reasons) = judged(job, &answer, &answers, &mut this)?;
         let folder = job.folder.join(format!("drafts/{round}"));
         keep(&folder, &answer, tree.as_ref().map(|tree| (&*job.name, tree)), &reasons)?;
@@ -85,32 +85,16 @@ pub(crate) fn generate(job: &Job, writer: &Writer, tell: &mut dyn FnMut(String))
         tried.push(this);
     }
     if let (Some(best), Some(students), Some(split)) = (best, &job.students, split) {
-        accept(best, students, &split, &mut ended, tell)?;
+        let (worth, _) = students.measure((best.round, &best.folder), "holdout", &split.holdout)?;
+        let (round, lift, tasks) = (best.round, worth.lift(), split.holdout.len());
+        tell(format!("draft {round}: {lift:+.2} on {tasks} tasks that no writer heard of"));
+        ended.holdout = Some(worth.json());
+        match worth.objection() {
+            Some(why) => ended.refused = Some(format!("draft {round} is not taken: {why}")),
+            None => ended.tree = Some(best.tree),
+        }
     }
     Ok(ended)
-}
-
-/// Takes the best draft, if the tasks that no writer heard of do not fall.
-fn accept(
-    best: Tested,
-    students: &Students,
-    split: &Split,
-    ended: &mut Ended,
-    tell: &mut dyn FnMut(String),
-) -> Result<()> {
-    let (worth, _) = students.measure((best.round, &best.folder), "holdout", &split.holdout)?;
-    tell(format!(
-        "draft {}: {:+.2} on {} tasks that no writer heard of",
-        best.round,
-        worth.lift(),
-        split.holdout.len()
-    ));
-    ended.holdout = Some(worth.json());
-    match worth.objection() {
-        Some(why) => ended.refused = Some(format!("draft {} is not taken: {why}", best.round)),
-        None => ended.tree = Some(best.tree),
-    }
-    Ok(())
 }
 
 /// The files of an answer, and what speaks against them.

@@ -18,6 +18,7 @@ use crate::eval::summary::Summary;
 use crate::eval::verdict::Outcome;
 use crate::eval::{self, tasks};
 use crate::report::check::Status;
+use crate::report::statistics::mean;
 use crate::trace::redact::redact;
 use crate::verify::random::Random;
 
@@ -59,8 +60,7 @@ impl Worth {
     /// The mean over students; below everything where one was not measured.
     pub(super) fn lift(&self) -> f64 {
         let lifts: Option<Vec<f64>> = self.lifts.iter().map(|(_, lift)| *lift).collect();
-        #[allow(clippy::cast_precision_loss, reason = "a count of students")]
-        lifts.map_or(f64::NEG_INFINITY, |lifts| lifts.iter().sum::<f64>() / lifts.len().max(1) as f64)
+        lifts.and_then(|lifts| mean(&lifts)).unwrap_or(f64::NEG_INFINITY)
     }
 
     /// Why it is not to be taken.
@@ -172,7 +172,7 @@ pub(super) fn told(rows: &[Row], tasks: &[PathBuf]) -> String {
         let prompt =
             folder.and_then(|folder| fs::read_to_string(folder.join("instruction.md")).ok()).unwrap_or_default();
         let output: String = row.output.chars().rev().take(OUTPUT).collect::<Vec<_>>().into_iter().rev().collect();
-        let loaded = if row.loaded == Some(false) { " The agent did not open the skill." } else { "" };
+        let loaded = if row.took.loaded == Some(false) { " The agent did not open the skill." } else { "" };
         let _ = write!(
             text,
             "\nTask {}, {}: {}.{loaded}\nIt was asked:\n{}\nThe tests said:\n{}\n",

@@ -2,10 +2,9 @@
 //! question is asked once; its answer is kept.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use super::draft::MOST_BYTES;
 use crate::base::scratch::Scratch;
 use crate::base::{disk, hex};
-use crate::model::{Client, Endpoint, Model as _, Part, Question};
-use crate::subject::{Agent, End, Errand, Subject};
+use crate::model::{Client, Endpoint, Model as _, Question};
+use crate::subject::{self, Agent, End, Errand, Subject};
 
 /// More than the largest skill that is taken.
 const MAX_TOKENS: u32 = 64_000;
@@ -63,12 +62,8 @@ impl Writer {
     }
 
     fn model(&self, endpoint: &Endpoint, question: &str) -> Result<String> {
-        let answer = Client::new(endpoint.clone(), self.patience).ask(&Question::new("", question, MAX_TOKENS))?;
-        let texts = answer.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            _ => None,
-        });
-        Ok(texts.collect())
+        let question = Question::new("", question, MAX_TOKENS);
+        Ok(Client::new(endpoint.clone(), self.patience).ask(&question)?.text())
     }
 
     /// What the agent says last. It has no files to look at, and what it writes is not read.
@@ -78,7 +73,6 @@ impl Writer {
         for folder in [&workspace, &home, &log] {
             fs::create_dir(folder)?;
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
         let did = agent.run(&Errand {
             workspace: &workspace,
             home: &home,
@@ -89,35 +83,32 @@ impl Writer {
             timeout: self.patience,
             max_turns: TURNS,
             max_tokens: MAX_TOKENS,
-            path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
+            path: subject::path(),
             hidden: Vec::new(),
         })?;
-        match did.end {
+        match &did.end {
             End::Failed(why) => bail!("the writer {}: {why}", self.who),
             End::TimedOut => bail!("the writer {} did not end in {} s", self.who, self.patience.as_secs()),
             End::Finished => {}
         }
-        let said = did.steps.into_iter().rfind(|step| step.role == "assistant" && !step.text.trim().is_empty());
-        Ok(said.map(|step| step.text).unwrap_or_default())
+        Ok(did.said().to_owned())
     }
 }
 
 fn exec(command: &str, question: &str) -> Result<String> {
     let failed = || format!("the writer `{command}`");
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // Not a pipe: a writer may answer before it has read everything.
+    let mut asked = tempfile::tempfile()?;
+    asked.write_all(question.as_bytes()).and_then(|()| asked.rewind())?;
+    shell.args(["-c", command]).stdin(asked).stdout(Stdio::piped());
     let mut child = shell.spawn().with_context(failed)?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let asked = question.to_owned();
-    // Written beside: a writer may answer before it has read everything.
-    let writing = thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(asked.as_bytes())));
     let mut answer = Vec::new();
-    let read = stdout.map(|out| out.take(MOST_BYTES as u64 + 1).read_to_end(&mut answer)).transpose();
+    let read = child.stdout.take().map(|out| out.take(MOST_BYTES as u64 + 1).read_to_end(&mut answer)).transpose();
     if answer.len() > MOST_BYTES {
         let _ = child.kill();
     }
     let status = child.wait().with_context(failed)?;
-    let _ = writing.join();
     read.with_context(failed)?;
     if answer.len() <= MOST_BYTES && !status.success() {
         bail!("{} failed ({status}); start the same command again, and it goes on from here", failed());

@@ -33,6 +33,12 @@ pub(crate) fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<
 const NAMED: usize = 12;
 
 impl Refusal {
+    /// One path that is not touched, with what to do instead.
+    pub(crate) fn of(path: impl Into<PathBuf>, reason: impl Into<String>, advice: &[&str]) -> Self {
+        let advice = advice.iter().map(|line| (*line).to_owned()).collect();
+        Self(vec![Refused { path: path.into(), reason: reason.into(), changes: Vec::new(), advice }])
+    }
+
     fn text(&self) -> String {
         let mut text = String::new();
         for refused in &self.0 {

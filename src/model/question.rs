@@ -62,6 +62,17 @@ pub(crate) struct Answer {
     pub(crate) seconds: f64,
 }
 
+impl Answer {
+    /// Its text, without calls.
+    pub(crate) fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Call { .. } | Part::Result { .. } => None,
+        });
+        texts.collect()
+    }
+}
+
 /// An answer as one of the APIs gives it.
 pub(super) struct Reply {
     pub(super) parts: Vec<Part>,

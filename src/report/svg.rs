@@ -58,6 +58,10 @@ pub(crate) fn middle(body: &mut String, x: f64, y: f64, class: &str, words: &str
     put(body, x, y, class, " text-anchor=\"middle\"", words);
 }
 
+pub(crate) fn line(body: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+    let _ = writeln!(body, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
+}
+
 fn put(body: &mut String, x: f64, y: f64, class: &str, anchor: &str, words: &str) {
     let class = match class {
         "" => String::new(),

@@ -14,8 +14,8 @@ use super::git::{self, Repository};
 use crate::agent::project::git_root;
 use crate::base::dir::Dir;
 use crate::base::disk;
+use crate::install::Refusal;
 use crate::install::place::hint;
-use crate::install::refusal::{Refusal, Refused};
 use crate::skill::path::RelPath;
 use crate::skill::tree::{Entry, Tree, has_shebang};
 
@@ -153,13 +153,7 @@ impl Destination {
 }
 
 fn refused(path: &Path, reason: &str, advice: &[&str]) -> anyhow::Error {
-    Refusal(vec![Refused {
-        path: path.to_path_buf(),
-        reason: reason.to_owned(),
-        changes: Vec::new(),
-        advice: advice.iter().map(|line| (*line).to_owned()).collect(),
-    }])
-    .into()
+    Refusal::of(path, reason, advice).into()
 }
 
 fn tree(project: &Composition) -> Result<Tree> {

@@ -264,6 +264,16 @@ impl Tree {
         }
         Ok(written)
     }
+
+    /// Writes it beside its place and moves it there whole, over nothing: a run that is stopped leaves no half of it there.
+    pub(crate) fn place(&self, target: &Path) -> std::io::Result<()> {
+        let above = target.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let staged = tempfile::TempDir::with_prefix_in(".kernels-new-", above)?;
+        let folder = staged.path().join("folder");
+        std::fs::create_dir(&folder)?;
+        self.write(&Dir::open(&folder)?)?.sync()?;
+        disk::move_new(&folder, target)
+    }
 }
 
 /// Whether a name is one that tools generate in a skill's folder: not part of the skill, so it is

@@ -15,7 +15,7 @@ use walkdir::WalkDir;
 
 use super::supervise::{self, Ended, Job};
 use super::wire::{Heard, Upstream, Wire};
-use super::{End, Errand, Outcome, Step};
+use super::{End, Errand, Outcome, Step, Took};
 use crate::agent::table;
 use crate::base::http::is_private;
 use crate::confine::verifier::Bounds;
@@ -145,19 +145,16 @@ impl Agent {
         })?;
         let seconds = begun.elapsed().as_secs_f64();
         let heard = wire.close();
-        let steps = self.steps(errand, &events);
-        Ok(Outcome {
-            end: end(&ended, &heard),
+        let seen = seen(self.steps(errand, &events), &skills);
+        let took = Took {
             usage: heard.usage(),
             usd: heard.usd(),
             client: heard.client.clone(),
-            turns: heard.answers(),
-            calls: count(&steps, |_| true),
-            failed_calls: count(&steps, |step| step.failed),
+            turns: Some(heard.answers()),
             seconds,
-            loaded: (!skills.is_empty()).then(|| steps.iter().any(|step| skills.iter().any(|skill| step.loads(skill)))),
-            steps: steps.into_iter().map(|step| step.step).collect(),
-        })
+            ..seen.took
+        };
+        Ok(Outcome { end: end(&ended, &heard), took, ..seen })
     }
 
     /// Writes its files, and says with which arguments, environment and bounds it is run. The compiler that this program would
@@ -231,8 +228,8 @@ impl Agent {
 
 /// A step, and what else the trace says of its call.
 pub(super) struct Seen {
-    pub(super) step: Step,
-    pub(super) failed: bool,
+    step: Step,
+    failed: bool,
     edits: bool,
 }
 
@@ -257,7 +254,7 @@ impl From<trace::Step> for Seen {
 
 impl Seen {
     /// Whether it loads a skill by a tool for that, or reads its SKILL.md.
-    pub(super) fn loads(&self, skill: &str) -> bool {
+    fn loads(&self, skill: &str) -> bool {
         self.step.call.as_ref().filter(|_| !self.failed && !self.edits).is_some_and(|(tool, arguments)| {
             let text = arguments.to_string();
             text.contains(skill) && (LOADERS.contains(&&*tool.to_lowercase()) || text.contains(SKILL_MD))
@@ -272,9 +269,16 @@ fn account_home() -> Option<PathBuf> {
     fields.filter(|fields| fields.get(2) == Some(&&*user)).find_map(|fields| Some(PathBuf::from(fields.get(5)?)))
 }
 
-pub(super) fn count(steps: &[Seen], counts: impl Fn(&Seen) -> bool) -> u32 {
-    let calls = steps.iter().filter(|step| step.step.call.is_some() && counts(step));
-    u32::try_from(calls.count()).unwrap_or(u32::MAX)
+/// What was done, as a trace says.
+pub(super) fn seen(steps: Vec<Seen>, skills: &[String]) -> Outcome {
+    let count = |counts: fn(&Seen) -> bool| {
+        let calls = steps.iter().filter(|step| step.step.call.is_some() && counts(step));
+        Some(u32::try_from(calls.count()).unwrap_or(u32::MAX))
+    };
+    let loads = |step: &Seen| skills.iter().any(|skill| step.loads(skill));
+    let loaded = (!skills.is_empty()).then(|| steps.iter().any(loads));
+    let took = Took { loaded, calls: count(|_| true), failed_calls: count(|step| step.failed), ..Took::default() };
+    Outcome { took, steps: steps.into_iter().map(|step| step.step).collect(), ..Outcome::default() }
 }
 
 /// The skills in the agent's folder of a project.

@@ -34,23 +34,14 @@ pub(super) fn run(endpoint: &Endpoint, errand: &Errand) -> Outcome {
         sample: errand.sample,
         ..Question::new(&format!("{SYSTEM}{skills}"), errand.prompt, errand.max_tokens)
     };
-    let done = Outcome {
-        end: End::Finished,
-        usage: Some(Usage::default()),
-        usd: None,
-        client: None,
-        turns: 0,
-        calls: 0,
-        failed_calls: 0,
-        seconds: 0.0,
-        loaded: (!skills.is_empty()).then_some(false),
-        steps: Vec::new(),
-    };
+    let mut done = Outcome::default();
+    done.took.usage = Some(Usage::default());
+    done.took.loaded = (!skills.is_empty()).then_some(false);
     let mut talk = Talk { errand, begun: Instant::now(), replayed: 0.0, times: Times::of(errand), done };
     talk.done.end = talk.go_on(&model, question);
     talk.times.keep();
     // In milliseconds: a sum is the same in each program that reads it.
-    talk.done.seconds = (talk.done.seconds * 1e3).round() / 1e3;
+    talk.done.took.seconds = (talk.done.took.seconds * 1e3).round() / 1e3;
     talk.done
 }
 
@@ -119,13 +110,15 @@ impl Talk<'_> {
                 Ok(answer) => answer,
                 Err(_) if self.left().is_zero() => return End::TimedOut,
                 // It has nothing more to say: what it did is judged.
-                Err(error) if error.is::<NoContent>() && self.done.turns > 0 => return End::Finished,
+                Err(error) if error.is::<NoContent>() && self.done.took.turns.is_some() => return End::Finished,
                 Err(error) => return End::Failed(format!("{error:#}")),
             };
             self.replayed += (answer.seconds - asked.elapsed().as_secs_f64()).max(0.0);
-            self.done.seconds += answer.seconds;
-            self.done.usage = self.done.usage.zip(answer.usage).map(|(sum, usage)| sum + usage);
-            self.done.turns += 1;
+            let took = &mut self.done.took;
+            took.seconds += answer.seconds;
+            took.usage = took.usage.zip(answer.usage).map(|(sum, usage)| sum + usage);
+            *took.turns.get_or_insert_default() += 1;
+            (took.calls, took.failed_calls) = (took.calls.or(Some(0)), took.failed_calls.or(Some(0)));
             let results = self.carry_out(&answer);
             if self.left().is_zero() {
                 return End::TimedOut;
@@ -149,14 +142,13 @@ impl Talk<'_> {
                 Part::Call { id, name, arguments } => {
                     let begun = Instant::now();
                     let told = tools::call(name, arguments, self.errand, self.left());
-                    self.done.seconds += self.times.next(begun.elapsed().as_secs_f64());
                     let failed = told.is_err();
                     let text = told.unwrap_or_else(|error| format!("{error:#}"));
-                    self.done.calls += 1;
-                    self.done.failed_calls += u32::from(failed);
-                    if !failed && self.done.loaded.is_some() && opens_a_skill(arguments) {
-                        self.done.loaded = Some(true);
-                    }
+                    let took = &mut self.done.took;
+                    took.seconds += self.times.next(begun.elapsed().as_secs_f64());
+                    took.calls = took.calls.map(|calls| calls + 1);
+                    took.failed_calls = took.failed_calls.map(|calls| calls + u32::from(failed));
+                    took.loaded = took.loaded.map(|loaded| loaded || !failed && opens_a_skill(arguments));
                     step.call = Some((name.clone(), arguments.clone()));
                     step.result = Some(text.clone());
                     results.push(Part::Result { id: id.clone(), text, failed });

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use walkdir::WalkDir;
 
-use super::agent::{Seen, count, installed};
+use super::agent::{Seen, installed, seen};
 use super::{End, Errand, Outcome};
 use crate::agent::table;
 use crate::trace;
@@ -31,9 +31,8 @@ pub(super) fn run(from: &Path, errand: &Errand) -> Result<Outcome> {
     for path in left {
         copy(&from.join(&path), &errand.workspace.join(&path))?;
     }
-    let done = Outcome::unseen(End::Finished, 0.0, String::new());
     let trace = PathBuf::from(format!("{}.trace", from.display()));
-    if trace.exists() { told(&trace, errand, done) } else { Ok(done) }
+    if trace.exists() { told(&trace, errand) } else { Ok(Outcome::unseen(End::Finished, 0.0, String::new())) }
 }
 
 /// What lies in a workspace, without its repository and without skills and what belongs to their installation.
@@ -66,19 +65,9 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// What the trace says. Tokens are not counted alike by all agents, and are left out.
-fn told(trace: &Path, errand: &Errand, done: Outcome) -> Result<Outcome> {
-    let steps: Vec<Seen> = trace::read(trace)?.steps.into_iter().map(Seen::from).collect();
-    let skills = installed("agents", errand.workspace);
-    let calls = count(&steps, |_| true);
+fn told(trace: &Path, errand: &Errand) -> Result<Outcome> {
+    let steps = trace::read(trace)?.steps.into_iter().map(Seen::from).collect();
+    let told = seen(steps, &installed("agents", errand.workspace));
     // What holds words alone does not show what was done: whether a skill was loaded, say.
-    if calls == 0 {
-        return Ok(Outcome { steps: steps.into_iter().map(|step| step.step).collect(), ..done });
-    }
-    Ok(Outcome {
-        calls,
-        failed_calls: count(&steps, |step| step.failed),
-        loaded: (!skills.is_empty()).then(|| steps.iter().any(|step| skills.iter().any(|skill| step.loads(skill)))),
-        steps: steps.into_iter().map(|step| step.step).collect(),
-        ..done
-    })
+    Ok(if told.took.calls == Some(0) { Outcome { steps: told.steps, ..Outcome::default() } } else { told })
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::model::{Endpoint, Usage};
 pub(crate) use agent::Agent;
+use supervise::{Ended, Job};
 
 /// Who does a task.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,27 +61,34 @@ pub(crate) struct Errand<'a> {
 }
 
 /// What became of it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) end: End,
-    /// None where nobody counted, of one answer or of all.
-    pub(crate) usage: Option<Usage>,
-    /// Where it was added up answer by answer.
-    pub(crate) usd: Option<f64>,
-    /// What a coding agent calls itself to the server of its model, with its version.
-    pub(crate) client: Option<String>,
-    pub(crate) turns: u32,
-    pub(crate) calls: u32,
-    pub(crate) failed_calls: u32,
-    pub(crate) seconds: f64,
-    /// Whether a skill was loaded; `None` where that cannot be seen.
-    pub(crate) loaded: Option<bool>,
+    pub(crate) took: Took,
     pub(crate) steps: Vec<Step>,
 }
 
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// What it took, and what is seen of the work.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub(crate) struct Took {
+    /// Whether a skill was loaded; none where the subject does not say.
+    pub(crate) loaded: Option<bool>,
+    /// None where nobody counted, of one answer or of all; here and below.
+    pub(crate) usage: Option<Usage>,
+    pub(crate) turns: Option<u32>,
+    pub(crate) calls: Option<u32>,
+    pub(crate) failed_calls: Option<u32>,
+    pub(crate) seconds: f64,
+    /// None where the model's price is not known either.
+    pub(crate) usd: Option<f64>,
+    /// What a coding agent calls itself to the server of its model, with its version.
+    #[serde(default)]
+    pub(crate) client: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) enum End {
+    #[default]
     Finished,
     TimedOut,
     /// Why, in a sentence.
@@ -88,7 +96,7 @@ pub(crate) enum End {
 }
 
 /// A step of the trajectory, the same for all subjects.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Step {
     /// `assistant` or `user`.
     pub(crate) role: String,
@@ -97,6 +105,12 @@ pub(crate) struct Step {
     pub(crate) call: Option<(String, Value)>,
     /// What the call returned.
     pub(crate) result: Option<String>,
+}
+
+/// The folders of this program's PATH.
+pub(crate) fn path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 impl Subject {
@@ -146,26 +160,35 @@ impl Errand<'_> {
         Ok(fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
+    /// Runs a command of the shell's, confined and without a network.
+    fn shell(&self, command: &str, more: &[(String, String)], limit: Duration) -> Result<Ended> {
+        supervise::run(&Job {
+            program: Path::new("/bin/sh"),
+            arguments: &["-c".into(), command.into()],
+            folder: self.workspace,
+            env: &[self.env()?, more.to_vec()].concat(),
+            writes: &self.writes(),
+            card: false,
+            limit,
+            bounds: None,
+        })
+    }
+
     fn writes(&self) -> [PathBuf; 2] {
         [self.workspace.to_owned(), self.home.to_owned()]
     }
 }
 
 impl Outcome {
+    /// The subject's last words.
+    pub(crate) fn said(&self) -> &str {
+        let said = |step: &&Step| step.role == "assistant" && !step.text.trim().is_empty();
+        self.steps.iter().rfind(said).map_or("", |step| &step.text)
+    }
+
     /// Of a subject whose tokens and calls are not seen.
     fn unseen(end: End, seconds: f64, text: String) -> Self {
         let said = Step { role: "assistant".to_owned(), text, ..Step::default() };
-        Self {
-            end,
-            usage: None,
-            usd: None,
-            client: None,
-            turns: 0,
-            calls: 0,
-            failed_calls: 0,
-            seconds,
-            loaded: None,
-            steps: vec![said],
-        }
+        Self { end, took: Took { seconds, ..Took::default() }, steps: vec![said] }
     }
 }

@@ -5,11 +5,10 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 use walkdir::WalkDir;
 
 use super::Errand;
-use super::supervise::{self, Job};
 use crate::base::disk;
 use crate::model::Tool;
 
@@ -22,25 +21,9 @@ const LARGEST: u64 = 16 << 20;
 const LISTED: usize = 500;
 
 /// The tools as a model is told of them.
+#[expect(clippy::expect_used, reason = "embedded data, covered by a test")]
 pub(super) fn tools() -> Vec<Tool> {
-    let tool = |name: &str, description: &str, arguments: &[(&str, &str)]| Tool {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": arguments.iter().map(|(name, about)| {
-                ((*name).to_owned(), json!({ "type": "string", "description": about }))
-            }).collect::<serde_json::Map<_, _>>(),
-            "required": arguments.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-        }),
-    };
-    let path = ("path", "Relative to the workspace");
-    vec![
-        tool("read_file", "Read a text file.", &[path]),
-        tool("write_file", "Write a text file, over what is there.", &[path, ("content", "All of the file")]),
-        tool("list_files", "List the files below a folder.", &[("path", "Relative to the workspace; `.` for all")]),
-        tool("run", "Run a command of the shell in the workspace.", &[("command", "For /bin/sh")]),
-    ]
+    serde_json::from_str(include_str!("tools.json")).expect("tools.json is valid")
 }
 
 /// Carries out a call. An error is told to the model.
@@ -107,17 +90,8 @@ fn list(workspace: &Path, folder: &Path) -> Result<String> {
 }
 
 fn run(command: &str, errand: &Errand, left: Duration) -> Result<String> {
-    let ended = supervise::run(&Job {
-        program: Path::new("/bin/sh"),
-        // In the order in which it was printed.
-        arguments: &["-c".into(), format!("exec 2>&1\n{command}").into()],
-        folder: errand.workspace,
-        env: &errand.env()?,
-        writes: &errand.writes(),
-        card: false,
-        limit: left.min(COMMAND),
-        bounds: None,
-    })?;
+    // In the order in which it was printed.
+    let ended = errand.shell(&format!("exec 2>&1\n{command}"), &[], left.min(COMMAND))?;
     let how = match (&ended.stopped, ended.code) {
         (Some(why), _) => format!("ended: {why}"),
         (None, code) => format!("exit code {}", code.unwrap_or(-1)),

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use similar::{ChangeTag, TextDiff};
 
+use super::words::WORDS;
 use super::{Action, Call, Edit, Trace, head};
 use crate::base::text::is_invisible;
 use crate::skill::tokens;
@@ -93,41 +94,17 @@ fn quoted(text: &str, last_lines: usize) -> String {
 
 /// Without control characters but for line ends and tabs, and without the sequences that colour.
 fn without_colours(text: &str) -> String {
-    let mut out = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\u{1b}' && chars.next_if_eq(&'[').is_some() {
-            while chars.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
-        } else if !c.is_control() || matches!(c, '\n' | '\t') {
-            out.push(c);
-        }
-    }
-    out
+    let stripped = anstream::adapter::strip_str(text).to_string();
+    stripped.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 /// What the user said after the first request: objections first, each with what the agent had done before it.
 fn corrections(trace: &Trace, later: &[(usize, &str)]) -> impl Iterator<Item = String> {
-    const OBJECTIONS: [&str; 14] = [
-        "no",
-        "not",
-        "don't",
-        "dont",
-        "instead",
-        "wrong",
-        "stop",
-        "revert",
-        "undo",
-        "actually",
-        "never",
-        "again",
-        "interrupted",
-        "should",
-    ];
     let mut all: Vec<(bool, String)> = Vec::new();
     for (number, text) in later {
         let lower = text.to_lowercase();
         let words = || lower.split(|c: char| !c.is_alphanumeric() && c != '\'');
-        let objection = words().any(|word| OBJECTIONS.contains(&word));
+        let objection = words().any(|word| WORDS.objections.iter().any(|one| one == word));
         let before = trace.steps[..number - 1].iter().rev().find_map(|step| step.call.as_ref());
         let mut entry = quote(*number, text);
         if let Some(call) = before {
@@ -266,35 +243,12 @@ fn measured(trace: &Trace) -> Vec<String> {
 }
 
 fn has_figure(line: &str) -> bool {
-    const UNITS: [&str; 22] = [
-        "ns",
-        "us",
-        "µs",
-        "ms",
-        "s",
-        "GB/s",
-        "TB/s",
-        "MB/s",
-        "GiB/s",
-        "TFLOP/s",
-        "TFLOPS",
-        "GFLOP/s",
-        "tok/s",
-        "tokens/s",
-        "%",
-        "x",
-        "registers",
-        "bytes",
-        "spills",
-        "it/s",
-        "KB",
-        "MB",
-    ];
     let mut words = line.split([' ', '\t', ',', '(', ')', ':', '|', '=']).filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
         let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
         let unit = if end == word.len() { words.peek().copied().unwrap_or_default() } else { &word[end..] };
-        if end > 0 && word[..end].parse::<f64>().is_ok() && UNITS.contains(&unit.trim_end_matches('.')) {
+        let known = || WORDS.units.iter().any(|one| one == unit.trim_end_matches('.'));
+        if end > 0 && word[..end].parse::<f64>().is_ok() && known() {
             return true;
         }
     }

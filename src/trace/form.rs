@@ -10,40 +10,30 @@ pub(super) fn is_document(value: &Value) -> bool {
     ["messages", "steps"].iter().any(|key| value.get(key).is_some_and(Value::is_array))
 }
 
+/// The name of a format, and what reads a record of it.
+type Format = (&'static str, fn(&Value, &mut Steps));
+
 /// Adds what a record says. The first one that is recognised decides which format the trace has.
 pub(super) fn record(value: &Value, steps: &mut Steps) {
-    let kind = kind(value);
-    match (steps.kind, kind) {
-        (None, Some(_)) => steps.kind = kind,
-        (Some(first), Some(this)) if first != this => return steps.ignore(),
-        (_, None) => return steps.ignore(),
-        _ => {}
-    }
-    match steps.kind {
-        Some("Claude Code") => claude(value, steps),
-        Some("Codex") => codex(value, steps),
-        Some("OpenCode") => opencode(value, steps),
-        Some("Gemini CLI") => gemini(value, steps),
-        Some("Copilot CLI") => copilot(value, steps),
-        Some("ATIF") => atif(value, steps),
+    match format(value) {
+        Some((kind, read)) if *steps.kind.get_or_insert(kind) == kind => read(value, steps),
         _ => steps.ignore(),
     }
 }
 
-fn kind(value: &Value) -> Option<&'static str> {
+fn format(value: &Value) -> Option<Format> {
     let is = |key: &str| value[key].is_object();
-    let kind = value["type"].as_str();
-    match kind {
-        Some("user" | "assistant") if is("message") => Some("Claude Code"),
-        Some("response_item" | "session_meta" | "event_msg" | "turn_context") if is("payload") => Some("Codex"),
-        Some("item.completed") if is("item") => Some("Codex"),
-        Some(kind) if kind.contains('.') && is("data") => Some("Copilot CLI"),
-        Some("user" | "gemini") if value["id"].is_string() => Some("Gemini CLI"),
-        _ if is("$set") => Some("Gemini CLI"),
-        _ if is("part") || is("info") && value["parts"].is_array() => Some("OpenCode"),
-        _ if value["source"].is_string() && value["step_id"].is_number() => Some("ATIF"),
-        _ => None,
-    }
+    Some(match value["type"].as_str() {
+        Some("user" | "assistant") if is("message") => ("Claude Code", claude),
+        Some("response_item" | "session_meta" | "event_msg" | "turn_context") if is("payload") => ("Codex", codex),
+        Some("item.completed") if is("item") => ("Codex", codex),
+        Some(kind) if kind.contains('.') && is("data") => ("Copilot CLI", copilot),
+        Some("user" | "gemini") if value["id"].is_string() => ("Gemini CLI", gemini),
+        _ if is("$set") => ("Gemini CLI", gemini),
+        _ if is("part") || is("info") && value["parts"].is_array() => ("OpenCode", opencode),
+        _ if value["source"].is_string() && value["step_id"].is_number() => ("ATIF", atif),
+        _ => return None,
+    })
 }
 
 fn claude(value: &Value, steps: &mut Steps) {
@@ -135,12 +125,9 @@ fn gemini(value: &Value, steps: &mut Steps) {
     }
     let id = text(&value["id"]);
     let user = value["type"] == "user";
-    let parts = value["content"].as_array().map_or(&[][..], Vec::as_slice);
-    let said = if parts.iter().any(|part| part["functionResponse"].is_object()) {
-        String::new()
-    } else {
-        text(&value["content"])
-    };
+    let mut parts = value["content"].as_array().into_iter().flatten();
+    let answers = parts.any(|part| part["functionResponse"].is_object());
+    let said = if answers { String::new() } else { text(&value["content"]) };
     if !said.is_empty() && steps.is_new(id) {
         steps.said(user, &said);
     }

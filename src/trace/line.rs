@@ -1,25 +1,13 @@
 //! Lines of a file, of which no more than a limit is held in memory.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 /// The next line, with its end, and its length; of a longer one than `most` only the beginning.
 pub(super) fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<Option<usize>> {
     line.clear();
-    let mut length = 0;
-    loop {
-        let there = input.fill_buf()?;
-        if there.is_empty() {
-            return Ok((length > 0).then_some(length));
-        }
-        let end = there.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(there.len(), |end| end + 1);
-        if length <= most {
-            line.extend_from_slice(&there[..taken.min(most + 1 - length)]);
-        }
-        length += taken;
-        input.consume(taken);
-        if end.is_some() {
-            return Ok(Some(length));
-        }
+    let mut length = input.by_ref().take(most as u64 + 1).read_until(b'\n', line)?;
+    if length > most && !line.ends_with(b"\n") {
+        length += input.skip_until(b'\n')?;
     }
+    Ok((length > 0).then_some(length))
 }

@@ -9,6 +9,7 @@ mod markdown;
 mod read;
 pub(crate) mod redact;
 mod steps;
+mod words;
 
 pub(crate) use read::{is_trace, read};
 

@@ -45,9 +45,9 @@ pub(crate) fn read(path: &Path) -> Result<Trace> {
         Err(error) => error.is_eof() && starts_document(start),
     };
     let object = start.starts_with(b"{");
-    let skipped = peek.len() - start.len();
-    let mut input = BufReader::new(Cursor::new(peek).chain(file));
-    input.consume_exactly(skipped)?;
+    let mut begin = Cursor::new(&peek);
+    begin.set_position((peek.len() - start.len()) as u64);
+    let input = BufReader::new(begin.chain(file));
     let mut steps = Steps::default();
     let read = match (object, document) {
         (true, true) => {
@@ -122,16 +122,6 @@ fn read_lines(mut input: impl BufRead, steps: &mut Steps) -> Result<()> {
         steps.remark(format!("{lines} left out that are no JSON or too deep, the first of them line {first}"));
     }
     Ok(())
-}
-
-trait Consume {
-    fn consume_exactly(&mut self, bytes: usize) -> io::Result<()>;
-}
-
-impl<R: Read> Consume for R {
-    fn consume_exactly(&mut self, bytes: usize) -> io::Result<()> {
-        io::copy(&mut self.take(bytes as u64), &mut io::sink()).map(drop)
-    }
 }
 
 /// One document, of whose `messages` or `steps` one is held at a time. One that is cut off counts as far as it goes.

@@ -5,66 +5,13 @@
 //! resolved, without characters that nobody sees, with parts of a string joined, and with base64 decoded. A word too many is
 //! replaced rather than a secret left.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use super::words::WORDS;
 use crate::base::text::is_invisible;
 
-/// The prefixes of keys and tokens, and how many characters follow at least.
-const PREFIXES: &[(&str, usize)] = &[
-    ("sk-", 16),
-    ("sk_live_", 8),
-    ("sk_test_", 8),
-    ("rk_live_", 8),
-    ("pk_live_", 8),
-    ("whsec_", 16),
-    ("hf_", 16),
-    ("ghp_", 16),
-    ("gho_", 16),
-    ("ghu_", 16),
-    ("ghs_", 16),
-    ("ghr_", 16),
-    ("github_pat_", 16),
-    ("glpat-", 12),
-    ("AKIA", 12),
-    ("ASIA", 12),
-    ("AIza", 24),
-    ("ya29.", 16),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxa-", 10),
-    ("xoxs-", 10),
-    ("xapp-", 10),
-    ("npm_", 20),
-    ("pypi-", 20),
-    ("nvapi-", 16),
-    ("gsk_", 16),
-    ("xai-", 16),
-    ("r8_", 16),
-    ("dop_v1_", 16),
-    ("SG.", 16),
-    ("AGE-SECRET-KEY-", 8),
-    ("tskey-", 10),
-    ("dckr_pat_", 10),
-    ("lin_api_", 10),
-    ("ntn_", 16),
-    ("wandb_v1_", 10),
-]; // A JSON Web Token begins with `eyJ` and has two points.
-/// Parts of names whose values are secret, without `_` and `-`.
-const SECRET: [&str; 12] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "APIKEY",
-    "ACCESSKEY",
-    "PRIVATEKEY",
-    "CREDENTIAL",
-    "AUTHORIZATION",
-    "COOKIE",
-    "SIGNINGKEY",
-];
 /// The least length of a word that is looked at for randomness.
 const RANDOM: usize = 24;
 /// How often base64 is decoded that was found in base64.
@@ -236,32 +183,22 @@ fn known(word: &str) -> Option<usize> {
     let starts = |at: usize| at == 0 || !word.as_bytes()[at - 1].is_ascii_alphanumeric();
     let follow = |from: usize| word[from..].bytes().take_while(|b| is_token(char::from(*b)) || *b == b'.').count();
     let places = |prefix: &'static str| word.match_indices(prefix).map(|(at, _)| at).filter(|at| starts(*at));
-    let prefixed =
-        PREFIXES.iter().filter_map(|(prefix, least)| places(prefix).find(|at| follow(at + prefix.len()) >= *least));
     let token = places("eyJ").find(|at| word[*at..].matches('.').count() >= 2 && follow(*at) >= 30);
-    prefixed.chain(token).min()
+    let key =
+        |(prefix, least): (&'static String, &usize)| places(prefix).find(|at| follow(at + prefix.len()) >= *least);
+    WORDS.prefixes.iter().filter_map(key).chain(token).min()
 }
 
 /// Whether a word changes between small letters, capitals and digits as often as a random one, or is a long hexadecimal
 /// number.
 fn is_random(word: &str) -> bool {
-    let class = |b: u8| {
-        if b.is_ascii_digit() {
-            0
-        } else if b.is_ascii_lowercase() {
-            1
-        } else {
-            2
-        }
-    };
+    let class = |b: &u8| (b.is_ascii_digit(), b.is_ascii_lowercase());
     let letters: Vec<u8> = word.bytes().filter(u8::is_ascii_alphanumeric).collect();
     if letters.len() < RANDOM || !letters.iter().any(u8::is_ascii_digit) {
         return false;
     }
-    let changes = letters.windows(2).filter(|pair| class(pair[0]) != class(pair[1])).count();
-    let mut classes: Vec<_> = letters.iter().map(|b| class(*b)).collect();
-    classes.sort_unstable();
-    classes.dedup();
+    let changes = letters.windows(2).filter(|pair| class(&pair[0]) != class(&pair[1])).count();
+    let classes: BTreeSet<_> = letters.iter().map(class).collect();
     let hexadecimal = letters.len() >= 32 && letters.iter().all(u8::is_ascii_hexdigit) && changes >= letters.len() / 6;
     let often = if classes.len() == 3 { 40 } else { 25 };
     hexadecimal || classes.len() > 1 && changes * 100 >= often * letters.len()
@@ -333,7 +270,7 @@ fn is_secret_name(name: &str, folded: &str) -> bool {
     let counted =
         ["TOKENS", "TOKENIZ", "TOKENCOUNT", "TOKENUSAGE", "TOKENLIMIT"].iter().any(|word| folded.contains(word));
     let key = ["_KEY", "_PAT", "_PWD", "-key"].iter().any(|end| name.ends_with(end));
-    key || !counted && SECRET.iter().any(|part| folded.contains(part))
+    key || !counted && WORDS.secret.iter().any(|part| folded.contains(part))
 }
 
 /// Whether a value can be a secret: no variable, no call, no small number, nothing that is replaced already.
@@ -372,14 +309,12 @@ fn addresses(text: &str, marks: &mut Vec<Mark>) {
 fn homes(text: &str, marks: &mut Vec<Mark>) {
     let own = dirs::home_dir().map(|home| home.to_string_lossy().into_owned()).filter(|home| home.len() > 3);
     let stops = |c: char| c.is_whitespace() || "/\\\"'`:;,)<>|&".contains(c);
-    for (start, end) in
-        [("/home/", None), ("/Users/", None), ("\\Users\\", None), ("-home-", Some('-')), ("-Users-", Some('-'))]
-    {
+    for start in ["/home/", "/Users/", "\\Users\\", "-home-", "-Users-"] {
+        let dashed = start.starts_with('-');
         for (at, _) in text.match_indices(start) {
-            let dashed = end.is_some();
             let free = at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric();
             let name = &text[at + start.len()..];
-            let length = name.find(|c| stops(c) || Some(c) == end).unwrap_or(name.len());
+            let length = name.find(|c| stops(c) || dashed && c == '-').unwrap_or(name.len());
             if length > 0 && (free || !dashed) {
                 let drive = if start.starts_with('\\') && at >= 2 && text[..at].ends_with(':') { 2 } else { 0 };
                 marks.push(Mark { at: at - drive..at + start.len() + length, kind: HOME });

@@ -10,7 +10,6 @@ use super::state;
 use crate::base::plural;
 use crate::cli::search::Export;
 use crate::install::Refusal;
-use crate::install::refusal::Refused;
 use crate::report::{Output, file};
 use crate::search::export;
 
@@ -21,13 +20,8 @@ pub(super) fn run(arguments: &Export, output: Output) -> Result<ExitCode> {
         bail!("{} has no candidate yet; `kernels search resume {}` goes on with it", run.display(), run.display());
     }
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Refusal(vec![Refused {
-            path: out.clone(),
-            reason: "has files already".to_owned(),
-            changes: Vec::new(),
-            advice: vec!["Name another folder, or empty this one.".to_owned()],
-        }])
-        .into());
+        let advice = "Name another folder, or empty this one.";
+        return Err(Refusal::of(out, "has files already", &[advice]).into());
     }
     let files = export::files(&state, run)?;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;

@@ -94,7 +94,7 @@ fn line(fields: &[String]) -> String {
     quoted.join(",") + "\r\n"
 }
 
-fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {

@@ -1,6 +1,6 @@
 //! Writes a benchmark in the format of the file's extension.
 
-mod csv;
+pub(crate) mod csv;
 mod json;
 mod markdown;
 mod svg;

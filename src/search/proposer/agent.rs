@@ -1,15 +1,13 @@
 //! `agent:NAME[:MODEL]`: a coding agent as it is installed, headless and confined, in a copy of the project with the parent's
 //! sources. What differs afterwards is its proposal; what it says is not.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 
 use super::{Answer, Asked, exec};
 use crate::base::scratch::Scratch;
 use crate::search::event::{Caught, Cost};
 use crate::search::operator;
-use crate::subject::{Agent, End, Errand, Subject};
+use crate::subject::{self, Agent, End, Errand, Subject};
 
 /// More answers than a change of one kernel takes.
 const TURNS: u32 = 100;
@@ -21,12 +19,6 @@ pub(super) fn parse(text: &str) -> Result<Agent, String> {
     }
     let known: Vec<&str> = Agent::ids().collect();
     Err(format!("agent:{text}: the agents are {}, each with :MODEL or without", known.join(", ")))
-}
-
-/// The folders of PATH.
-pub(super) fn path() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
 }
 
 pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
@@ -52,7 +44,7 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         timeout: asked.patience,
         max_turns: TURNS,
         max_tokens: 0,
-        path: path(),
+        path: subject::path(),
         hidden: vec![task.root.clone(), asked.desk.run.to_owned()],
     })?;
     let sources = match &did.end {
@@ -62,17 +54,16 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         }
         End::Failed(why) => Err(vec![Caught::public("no-answer", why.clone())]),
     };
-    let text = did.steps.iter().rfind(|step| step.role == "assistant" && !step.text.is_empty());
-    let text = text.map(|step| step.text.clone()).unwrap_or_default();
+    let text = did.said().to_owned();
     let thought = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
-    let usage = did.usage.unwrap_or_default();
+    let usage = did.took.usage.unwrap_or_default();
     let cost = Cost {
-        usd: did.usd,
+        usd: did.took.usd,
         tokens_in: usage.fresh + usage.cached + usage.written,
         tokens_out: usage.out,
-        requests: did.turns.into(),
+        requests: did.took.turns.unwrap_or_default().into(),
         model: agent.model.clone().unwrap_or_default(),
-        seconds: did.seconds,
+        seconds: did.took.seconds,
     };
     Ok(Answer { sources, thought, question, text, cost })
 }

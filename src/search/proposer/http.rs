@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use super::{Answer, Asked};
-use crate::model::{self, Client, Endpoint, Kept, Model as _, NoContent, Part, Question, Stop, Unanswered, Usage};
+use crate::model::{self, Client, Endpoint, Kept, Model as _, NoContent, Question, Stop, Unanswered, Usage};
 use crate::search::edit;
 use crate::search::event::{Caught, Cost};
 use crate::search::operator;
@@ -39,7 +39,7 @@ pub(super) fn answer(endpoint: &Endpoint, asked: &Asked) -> Result<Answer> {
     let question = Question { sample: asked.plan.sample, ..Question::new(system, &asked.question, TOKENS) };
     let (sources, text, cost) = match model.ask(&question) {
         Ok(said) => {
-            let text = text(&said.parts);
+            let text = text(&said);
             (edited(asked, said.stop, &text), text, cost(endpoint, said.usage, &said.model))
         }
         Err(error) => match error.downcast::<NoContent>() {
@@ -66,12 +66,8 @@ pub(super) fn answer(endpoint: &Endpoint, asked: &Asked) -> Result<Answer> {
 }
 
 /// The text of an answer, without the reasoning that some servers leave before it.
-fn text(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| match part {
-        Part::Text(text) => Some(text.as_str()),
-        Part::Call { .. } | Part::Result { .. } => None,
-    });
-    let text: String = texts.collect();
+fn text(answer: &model::Answer) -> String {
+    let text = answer.text();
     match text.trim_start().strip_prefix("<think>").and_then(|rest| rest.split_once("</think>")) {
         Some((_, after)) => after.trim_start().to_owned(),
         None => text,

@@ -28,7 +28,7 @@ use super::task::Task;
 use crate::journal::Journal;
 use crate::model::Endpoint;
 use crate::project::Project;
-use crate::subject::Agent;
+use crate::subject::{self, Agent};
 use crate::tune;
 
 /// A proposer, as the command line names it.
@@ -116,7 +116,7 @@ pub(crate) fn source(name: &str, proposer: &Proposer, project: &Project, arch: u
     let list = match proposer {
         Proposer::Dir(folder) => Some(u32::try_from(dir::entries(folder)?.len()).unwrap_or(u32::MAX)),
         Proposer::Exec(_) | Proposer::Http(_) => None,
-        Proposer::Agent(agent) => agent.ready(&agent::path()).map(|()| None)?,
+        Proposer::Agent(agent) => agent.ready(&subject::path()).map(|()| None)?,
         Proposer::Sweep => Some(u32::try_from(tune::sweep(project, arch)?.len()).unwrap_or(u32::MAX)),
     };
     Ok(Source { name: name.to_owned(), list, is_paid: matches!(proposer, Proposer::Http(_) | Proposer::Agent(_)) })

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::state::{Candidate, Standing, State};
-use super::html::{self, text};
+use super::html;
+use crate::report::html::text;
+use crate::report::svg::line;
 
 const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 300.0;
@@ -32,10 +34,6 @@ fn point(svg: &mut String, one: &Candidate, (x, y): (f64, f64), radius: f64) {
 
 fn label(svg: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", text(words));
-}
-
-fn line(svg: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
-    let _ = writeln!(svg, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
 fn wrapped(width: f64, height: f64, name: &str, body: &str) -> String {

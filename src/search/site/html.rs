@@ -1,43 +1,19 @@
-//! Parts of the page: texts, tables, links, and a candidate in one line.
+//! Parts of the page: tables, links, and a candidate in one line.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use super::super::state::{Candidate, Standing};
-use crate::base::text::is_invisible;
 use crate::report::figure::{NONE, micros, percent, times};
-use crate::report::xml::escape;
-
-/// A text as HTML shows it. Characters that nobody sees, or that reorder a line, are named.
-pub(super) fn text(raw: &str) -> String {
-    if !raw.chars().any(is_invisible) {
-        return escape(raw);
-    }
-    let named = |c: char| if is_invisible(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    escape(&raw.chars().map(named).collect::<String>())
-}
 
 /// A table; cells are HTML. Columns that begin with `#` are figures.
 pub(super) fn table(html: &mut String, heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
     let mut rows = rows.into_iter().peekable();
     if rows.peek().is_none() {
         html.push_str("<p>None.</p>\n");
-        return;
+    } else {
+        crate::report::html::table(html, None, heads, rows);
     }
-    let class = |head: &str| if head.starts_with('#') { " class=\"n\"" } else { "" };
-    html.push_str("<div class=\"scroll\"><table><thead><tr>");
-    for head in heads {
-        let _ = write!(html, "<th{}>{}</th>", class(head), text(head.trim_start_matches('#')));
-    }
-    html.push_str("</tr></thead><tbody>\n");
-    for row in rows {
-        html.push_str("<tr>");
-        for (head, cell) in heads.iter().zip(row) {
-            let _ = write!(html, "<td{}>{cell}</td>", class(head));
-        }
-        html.push_str("</tr>\n");
-    }
-    html.push_str("</tbody></table></div>\n");
 }
 
 pub(super) fn link(id: u32) -> String {

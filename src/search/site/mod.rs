@@ -11,12 +11,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use self::html::{line, links, shown, text, usd};
+use self::html::{line, links, shown, usd};
 use super::Sources;
 use super::event::Outcome;
 use super::state::{Candidate, Standing, State};
 use crate::journal::Journal;
 use crate::report::figure::{NONE, percent};
+use crate::report::html::{self as parts, text};
 use crate::report::unified;
 
 /// The most bytes of a difference, of a candidate that holds a cell or led to the best, and of others.
@@ -25,14 +26,7 @@ const DIFF: (usize, usize) = (64 << 10, 8 << 10);
 const LINES: usize = 8000;
 /// The page.
 pub(crate) fn page(state: &State, run: &Path) -> Result<String> {
-    let name = text(&state.run.project);
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Search: {name}</title>\n\
-         <style>{}</style>\n</head>\n<body>\n<h1>Search: {name}</h1>\n",
-        include_str!("style.css")
-    );
+    let mut html = String::new();
     let ancestry = chart::ancestry(state);
     let elites = tables::elites(state);
     heading(&mut html, state);
@@ -64,7 +58,7 @@ pub(crate) fn page(state: &State, run: &Path) -> Result<String> {
         };
         candidate(&mut html, one, children.get(&one.id()), &diff, most);
     }
-    Ok(html + "</body>\n</html>\n")
+    Ok(parts::page(&format!("Search: {}", text(&state.run.project)), include_str!("style.css"), &html))
 }
 
 fn heading(html: &mut String, state: &State) {

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use super::super::event::{Cost, Summary};
 use super::super::facts::Features;
 use super::super::state::{Candidate, Standing, State};
-use super::html::{link, links, shown, table, text, usd};
+use super::html::{link, links, shown, table, usd};
 use crate::report::figure::{NONE, micros, percent, times};
+use crate::report::html::text;
 
 /// How many candidates the leaderboard shows at first, and how many that were timed once it has.
 const SHOWN: usize = 20;
