@@ -45,7 +45,9 @@ pub(crate) struct ToolResult {
 /// Runs every tool over a project.
 pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
     if std::env::var_os("KERNELS_HELD").is_some() {
-        bail!("compute-sanitizer talks to the program through a local socket, which the tests of a task may not open: run it outside of them");
+        bail!(
+            "compute-sanitizer talks to the program through a local socket, which the tests of a task may not open: run it outside of them"
+        );
     }
     let sanitizer = find()?;
     let (project, choice) = (project.to_path_buf(), choice.clone());

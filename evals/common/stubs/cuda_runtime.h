@@ -241,6 +241,36 @@ To bits(From from) {
 
 }  // namespace stand_in
 
+// The code is for sm_75, which has no clusters: what launches them is never called.
+struct cudaFuncAttributes {
+  int binaryVersion = 75, ptxVersion = 75;
+};
+template <typename F>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, F*) {
+  *attributes = {};
+  return cudaSuccess;
+}
+enum { cudaLaunchAttributeClusterDimension = 4 };
+struct cudaLaunchAttribute {
+  int id;
+  struct {
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+template <typename F, typename... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t*, F*, A...) {
+  return cudaErrorNotSupported;
+}
+
 template <typename F>
 cudaError_t cudaFuncSetAttribute(F* kernel, int attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
@@ -306,6 +336,7 @@ inline float __frcp_rn(float v) { return 1.0f / v; }
 inline float __frsqrt_rn(float v) { return 1.0f / sqrtf(v); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __saturatef(float v) { return v > 0.0f ? min(v, 1.0f) : 0.0f; }
+inline int __float2int_rz(float v) { return v != v ? 0 : int(min(max(truncf(v), -2147483648.0f), 2147483520.0f)); }
 inline int __float2int_rn(float v) { return v != v ? 0 : int(min(max(rintf(v), -2147483648.0f), 2147483520.0f)); }
 template <typename T, typename U>
 T atomicAdd(T* to, U value) { return std::exchange(*to, T(*to + value)); }
