@@ -43,6 +43,8 @@ struct Groups {
   int64_t groups;
   int depth, spatial;  // depth * spatial fits
   float eps;
+  // 2^32 by the packs of a channel, rounded up: exact for a pack's channel while their product is below 2^32.
+  uint64_t packs_inverse;
 };
 
 // The moments of a pack: its mean, then the distances from it.
@@ -72,14 +74,13 @@ __device__ inline float silu(float v) {
 #endif
 }
 
-// Writes the pack that begins at element i of a group whose moments are `all`.
+// Writes the pack that begins at element i of a group whose moments are `all`, and is of this channel of it.
 template <typename T, int N>
-__device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, int64_t i, Pack<T, N> pack) {
+__device__ inline void finish(const Groups<T>& a, Moments all, int64_t group, unsigned channel, int64_t i, Pack<T, N> pack) {
   const int length = a.depth * a.spatial;
   const float scale = rsqrtf(all.squares / static_cast<float>(length) + a.eps);  // the same for all packs: computed once
-  const int64_t first = group % a.groups * a.depth;
-  const int64_t channel = first + static_cast<unsigned>(i) / static_cast<unsigned>(a.spatial);  // all of a pack are of one
-  const float weight = to_float(a.weight[channel]) * scale, bias = to_float(a.bias[channel]);
+  const int64_t place = group % a.groups * a.depth + channel;
+  const float weight = to_float(a.weight[place]) * scale, bias = to_float(a.bias[place]);
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     const float v = (to_float(pack.v[j]) - all.mean) * weight + bias;
@@ -95,7 +96,9 @@ __global__ void __launch_bounds__(kBlock) groupnorm_silu_groups(Groups<T> a) {
   Moments own = {0.0f, 0.0f, 0.0f};
   for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) own = merged(own, of(load<N>(x, i)));
   const Moments all = merged_in_block(own);
-  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) finish(a, all, blockIdx.x, i, load<N>(x, i));
+  for (int64_t i = threadIdx.x * N; i < length; i += kBlock * N) {
+    finish(a, all, blockIdx.x, static_cast<unsigned>(i) / static_cast<unsigned>(a.spatial), i, load<N>(x, i));
+  }
 }
 
 // Emits nothing: the compiler converts the pack again behind it, instead of keeping its elements as fp32 across a reduction.
@@ -120,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, 4) groupnorm_silu_clusters(Groups<T>
   const int part = blockIdx.x % PARTS, length = a.depth * a.spatial, packs = length / N, share = (packs + PARTS - 1) / PARTS;
   const int begin = part * share, end = min(packs, begin + share), first = begin + static_cast<int>(threadIdx.x);
   const T* x = a.x + group * length;
-  Pack<T, N> held[kHeld];
+  Pack<T, N> held[kHeld] = {};  // zeros behind the end
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     if (first + k * kThreads < end) held[k] = load<N>(x, static_cast<int64_t>(first + k * kThreads) * N);
@@ -129,20 +132,20 @@ __global__ void __launch_bounds__(kThreads, 4) groupnorm_silu_clusters(Groups<T>
   Moments own = {static_cast<float>(end > begin ? (end - begin) * N : 0), 0.0f, 0.0f};
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    if (first + k * kThreads >= end) continue;
 #pragma unroll
     for (int j = 0; j < N; ++j) own.mean += to_float(held[k].v[j]);
   }
   own.mean = reduce(own.mean, scratch[0], add) / fmaxf(own.count, 1.0f);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    if (first + k * kThreads >= end) continue;
     keep_packed(held[k]);
+    float squares = 0.0f;
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float apart = to_float(held[k].v[j]) - own.mean;
-      own.squares += apart * apart;
+      squares += apart * apart;
     }
+    if (first + k * kThreads < end) own.squares += squares;
   }
   own.squares = reduce(own.squares, scratch[1], add);
   cluster.barrier_wait(std::move(started));  // all blocks run, so that their memory may be written
@@ -154,7 +157,9 @@ __global__ void __launch_bounds__(kThreads, 4) groupnorm_silu_clusters(Groups<T>
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
     keep_packed(held[k]);
-    if (first + k * kThreads < end) finish(a, all, group, static_cast<int64_t>(first + k * kThreads) * N, held[k]);
+    const int pack = first + k * kThreads;
+    const auto channel = static_cast<unsigned>(static_cast<uint64_t>(static_cast<unsigned>(pack)) * a.packs_inverse >> 32);
+    if (pack < end) finish(a, all, group, channel, static_cast<int64_t>(pack) * N, held[k]);
   }
 #endif
 }
@@ -181,6 +186,7 @@ int launch(void* out, const void* x, const void* weight, const void* bias, int64
   a.weight = static_cast<const T*>(weight), a.bias = static_cast<const T*>(bias);
   if (is_wide<T>(x, a.spatial) && is_wide<T>(out, a.spatial)) {
     const int64_t packs = static_cast<int64_t>(a.depth) * a.spatial / kWide<T>, held = kHeld * kThreads;
+    a.packs_inverse = (1ull << 32) / static_cast<unsigned>(a.spatial / kWide<T>) + 1;
     if (packs <= 8 * held && blocks <= INT32_MAX / 8 && has_clusters<T>()) {
       if (packs <= held) return launch_clusters<T, 1>(a, blocks, stream);
       if (packs <= 2 * held) return launch_clusters<T, 2>(a, blocks, stream);
@@ -202,6 +208,6 @@ extern "C" int groupnorm_silu_launch(void* out, const void* x, const void* weigh
   if (images > most / groups || depth > most / spatial) return cudaErrorInvalidValue;
   const int deep = static_cast<int>(depth), wide = static_cast<int>(spatial);
   const int64_t blocks = images * groups;
-  if (dtype == 0) return launch<float>(out, x, weight, bias, blocks, {nullptr, nullptr, nullptr, nullptr, groups, deep, wide, eps}, stream);
-  return launch<__nv_bfloat16>(out, x, weight, bias, blocks, {nullptr, nullptr, nullptr, nullptr, groups, deep, wide, eps}, stream);
+  if (dtype == 0) return launch<float>(out, x, weight, bias, blocks, {nullptr, nullptr, nullptr, nullptr, groups, deep, wide, eps, 0}, stream);
+  return launch<__nv_bfloat16>(out, x, weight, bias, blocks, {nullptr, nullptr, nullptr, nullptr, groups, deep, wide, eps, 0}, stream);
 }

@@ -1,5 +1,6 @@
-"""The times of the script beside two of our own on the same card: between the least and the most that an honest clock says, give or take
-5 %. `hidden` are other sizes and another op."""
+"""The times of the script beside two of our own on the same card: at most 5 % above what a call takes between two events, and at most
+10 % below what a call of a series takes: clocks that subtract what an event costs, and graphs, which have smaller gaps between calls, say up to 7 % less.
+`hidden` are other sizes and another op."""
 
 import json
 import os
@@ -11,7 +12,7 @@ OPS = {
     # Of the first, input and result fit into an L2 cache of 50 MB.
     "hidden": ("return torch.nn.functional.layer_norm(x, (x.shape[-1],), weight)", [(4096, 2560), (16384, 5120)]),
 }
-OFF = 0.05
+BELOW, ABOVE = 0.10, 0.05
 
 
 def lines(script, *arguments):
@@ -31,6 +32,6 @@ with judge.judging("visible", "hidden") as verdict, judge.copied(["bench.py"]) a
             found = json.loads(lines(project / "bench.py", rows, width)[-1])
             time, speed = float(found["median_us"]), float(found["gb_per_s"])
             print(f"{rows} x {width}: {time:.1f} us, {speed:.0f} GB/s; ours {least:.1f} to {most:.1f} us")
-            near = (1 - OFF) * least <= time <= (1 + OFF) * most and abs(speed * time / (rows * width * 4e-3) - 1) <= 0.01
+            near = (1 - BELOW) * least <= time <= (1 + ABOVE) * most and abs(speed * time / (rows * width * 4e-3) - 1) <= 0.01
             good = good and near
         verdict.set(axis, good, "another time than the card takes")
