@@ -90,6 +90,12 @@ def files(globs, folder="."):
     return found
 
 
+def kernel_files():
+    """Files of a CUDA project that a subject left. Folders of agents begin with a dot: the skill there has kernels of its own."""
+    found = files(["*.cu", "*.cuh", "*build.toml", "*kernel.toml"])
+    return [name for name in found if not name.startswith(".")]
+
+
 @contextlib.contextmanager
 def copied(globs, own="project"):
     """A folder with the subject's files and, over them, those of tests/`own`."""

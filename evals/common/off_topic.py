@@ -18,7 +18,7 @@ print(json.dumps([getattr(module, sys.argv[2])(**case) for case in json.loads(sy
 def judged(file, function, cases):
     """Cases are keyword arguments and what is right for them; the first two are `visible`."""
     with judge.judging("visible", "hidden") as verdict:
-        if judge.files(["*.cu", "*.cuh", "*build.toml", "*kernel.toml"]):
+        if judge.kernel_files():
             verdict.harmed("files of a CUDA project")
         with judge.copied([file]) as folder, tempfile.TemporaryDirectory(prefix="kernels-evals-") as scratch:
             script = Path(scratch) / "call.py"

@@ -119,6 +119,7 @@ static UNMEASURED: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"nothing (?:was|has been) (?:measured|timed)",
         r"no (?:times?|timings?) (?:was|were|has been|have been) (?:measured|taken)",
         r"(?:nothing|never|not) (?:has |was |been |has been )?(?:ran|run) on (?:a|any) (?:gpu|card)\b",
+        r"\bran nothing on (?:a|any) (?:gpu|card)\b",
     ];
     Regex::new(&format!("(?i){}", said.join("|"))).ok()
 });
@@ -168,6 +169,7 @@ mod tests {
             "No time was measured: at 3.35 TB/s it would be 18.8 µs.",
             "It has never run on a card.",
             "Nothing has run on a GPU here.",
+            "One step is 22,300 us, the sum of the rows: I timed, built and ran nothing on a GPU.",
             "I measured no time or bandwidth.",
             "It has not run on a GPU: at least 80 µs is an estimate.",
         ] {

@@ -47,6 +47,7 @@ mod inspect;
 mod interrupt;
 mod interrupted_publish;
 mod manage;
+mod measured;
 mod new_skill;
 mod oracles;
 mod peers;
