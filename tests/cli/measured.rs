@@ -51,7 +51,7 @@ fn the_page_of_the_recorded_run_is_the_record() {
          How the runs were made, and what they do not show, is in [evaluation.md](../evaluation.md#cuda-kernels-measured). A figure behind an\n\
          outcome is the least share of a copy's speed among the cases that are timed.\n\n![Lift, and outcomes by task](evals.svg)\n\n",
     );
-    writeln!(page, "```\n{}\n```\n", said.stdout.trim_end()).unwrap();
+    writeln!(page, "```\n{}\n```\n", said.out.trim_end()).unwrap();
     writeln!(page, "| task | {} |\n|---|---|---|---|", ARMS.map(|(_, head)| head).join(" | ")).unwrap();
     for task in tasks {
         let of = |arm: &str| rows.iter().find(|row| row["task"] == task && row["arm"] == arm).map(|row| cell(row));
