@@ -4,8 +4,8 @@
 //!
 //! Every contender installs the same folder into a new project for every run; they
 //! take turns in one session, in an order that rotates; and a run counts only after every file of the
-//! skill has been found in its place, byte for byte. From a folder, ours waits for its receipt, and for what it could not write
-//! again, to reach the disk; the others, and ours with the embedded skill, wait for nothing. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
+//! skill has been found in its place, byte for byte. Ours waits for its journal, its receipt, and what it could not write
+//! again to reach the disk; the others wait for nothing. The peers are npm packages at the versions in `benches/peers`, run by node directly, not
 //! through npx, with telemetry switched off.
 
 // This program prints a table to standard output, and panics when a step fails.

@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
     (
         Task::OneAgent,
         "kernels, embedded",
-        "the skill inside the binary, nothing waited for",
+        "the skill inside the binary, its receipt waited for",
         &["kernels skills add cuda-kernels --claude"],
         CLAUDE,
     ),
@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
     (
         Task::ThreeAgents,
         "kernels, embedded",
-        "3 copies, nothing waited for",
+        "3 copies, their receipts waited for",
         &["kernels skills add cuda-kernels --claude --codex --opencode"],
         THREE,
     ),

@@ -13,7 +13,6 @@ use crate::base::dir::Dir;
 use crate::skill::digest::Digest;
 use crate::skill::lineage;
 use crate::skill::source::{Skill, is_newer};
-use crate::skill::tree::RECEIPT;
 
 /// The state of a place where a skill may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,21 +145,10 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
         Err(ReceiptError::Later(_)) => Judgement { fingerprint, ..bare(State::Foreign(Foreign::LaterReceipt)) },
         // A damaged receipt counts as none.
         Ok(_) | Err(ReceiptError::Io(_) | ReceiptError::Damaged(_)) => {
-            let by_digest = by_digest(scan.tree_digest(), name, offer);
-            let (state, version) = emptied(&scan, &folder, offer).unwrap_or(by_digest);
+            let (state, version) = by_digest(scan.tree_digest(), name, offer);
             Judgement { state, version, receipt: None, translated: false, fingerprint }
         }
     }
-}
-
-/// What a power cut leaves of an install that nothing waited for: an empty receipt beside files that are those on offer, empty, or
-/// missing.
-fn emptied(scan: &Scan, folder: &Dir, offer: Option<&Skill>) -> Option<(State, Option<String>)> {
-    let is_empty = folder.stat(RECEIPT).is_ok_and(|receipt| receipt.st_size == 0);
-    let offer = offer.filter(|_| is_empty)?;
-    let changes = scan.changes(&offer.files, false);
-    let is_loss = !changes.is_empty() && changes.iter().all(Change::is_loss);
-    is_loss.then(|| (State::Missing(changes), offer.version.clone()))
 }
 
 fn by_receipt(scan: &Scan, receipt: &Receipt, offer: Option<&Skill>) -> State {

@@ -19,7 +19,7 @@ use super::scan::{Change as FileChange, Scan};
 use crate::base::dir::Dir;
 use crate::base::disk;
 use crate::skill::lint::is_valid_name;
-use crate::skill::source::{Skill, Source};
+use crate::skill::source::Skill;
 use crate::skill::tree::{RECEIPT, Tree};
 
 const JOURNAL: &str = "journal.json";
@@ -274,11 +274,7 @@ impl Transaction {
 
     fn write_receipt(&self, root: &Dir, receipt: &Receipt) -> io::Result<()> {
         let bytes = receipt.to_json().map_err(io::Error::other)?;
-        let written = self.at.write_new(BESIDE, &bytes, 0o644)?;
-        // Beside an empty receipt, what is embedded is known by its files.
-        if !(self.is_fresh() && receipt.source == Source::Embedded) {
-            written.sync_all()?;
-        }
+        self.at.write_new(BESIDE, &bytes, 0o644)?.sync_all()?;
         self.at.move_over(BESIDE, root, RECEIPT)
     }
 

@@ -249,29 +249,3 @@ fn a_change_whose_journal_a_power_cut_emptied_is_removed_if_its_tree_is_its_own(
         }
     }
 }
-
-/// Nothing of an embedded skill is waited for: a power cut may leave any of its files empty, its receipt too.
-#[test]
-fn an_embedded_skill_that_a_power_cut_emptied_is_damaged_and_update_writes_it_again() {
-    let test = Test::new();
-    test.ok("skills add --claude");
-    let at = test.at(".claude/skills/cuda-kernels");
-    let whole = tree(&at);
-    for path in ["SKILL.md", "references/reductions.md", ".kernels.json"] {
-        fs::write(at.join(path), "").unwrap();
-    }
-    assert_eq!(test.state(".claude/skills/cuda-kernels"), "damaged");
-    test.ok("skills update").expect(0, &["repaired"]);
-    assert_eq!(tree(&at), whole);
-    test.ok("skills status").expect(0, &["current"]);
-    assert!(support::area(&test.at(".claude")).is_empty(), "nothing of the user's was there to back up");
-
-    // An edit beside an empty receipt is the user's.
-    fs::write(at.join(".kernels.json"), "").unwrap();
-    fs::write(at.join("SKILL.md"), "mine").unwrap();
-    let edited = snapshot(&at);
-    assert_eq!(test.state(".claude/skills/cuda-kernels"), "foreign");
-    test.run("skills add --claude").expect(3, &["not installed by kernels"]);
-    test.run("skills update");
-    assert_eq!(snapshot(&at), edited);
-}
