@@ -19,7 +19,7 @@ pub(super) const BACKUPS: &str = "backups";
 pub(crate) const KEPT: usize = 5;
 /// The length of the time in a backup's name, `20261123T152331Z`.
 const STAMP: usize = 16;
-pub(super) const PREFIX: &str = "txn-";
+const PREFIX: &str = "txn-";
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &[u8] = b"*\n";
 

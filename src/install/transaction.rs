@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::area::{Held, KEPT, PREFIX, parse_backup};
+use super::area::{Held, KEPT, parse_backup};
 use super::kept;
 use super::place::{LINK_FILE_LIMIT, hint};
 use super::receipt::{LIMIT as RECEIPT_LIMIT, Receipt};
@@ -138,16 +138,10 @@ fn read_journal(at: &Dir) -> Option<Journal> {
     (folder_is_plain && backup_is_plain && is_valid_name(&journal.skill)).then_some(journal)
 }
 
-/// Removes the folder of a change that died before its journal was on the disk: it has changed nothing. A tree that it staged is
-/// known by the receipt, which has the change's identifier.
+/// Removes the folder of a change that died before its journal was written: it has changed nothing.
 fn remove_unstarted(root: &Dir, name: &str, at: &Dir) -> Result<()> {
-    let id = name.strip_prefix(PREFIX);
-    let is_staged = |tree: &Dir| match Receipt::read_in(tree) {
-        Ok(receipt) => Some(receipt.id.as_str()) == id,
-        Err(_) => tree.entries().is_ok_and(|entries| entries.is_empty()),
-    };
-    let staged_only = !at.has(STAGED) || at.dir(STAGED).is_ok_and(|tree| is_staged(&tree));
-    if !staged_only || [OLD, TRASH].iter().any(|name| at.has(name)) {
+    let started = [STAGED, OLD, TRASH].iter().any(|name| at.has(name));
+    if started {
         bail!(
             "{} holds an interrupted change without a readable journal; look into it, keep what \
              you need, and remove it",
@@ -179,24 +173,13 @@ impl Transaction {
         let at = area.begin(&journal.id, old.keep).inspect_err(|_| area.tidy())?;
         let transaction = Self { area: area.again()?, at, journal };
         let bytes = serde_json::to_vec(&transaction.journal)?;
-        // On the disk before any tree is moved: without it, nobody could tell whose the trees are. Where no tree is expected, waiting
-        // for the disk is left to `swap`, which waits if one has come.
-        let written = if transaction.is_fresh() {
-            transaction.at.write_new(JOURNAL, &bytes, 0o644).map(drop)
-        } else {
-            transaction.at.write_atomic(JOURNAL, &bytes, 0o644)
-        };
-        if let Err(error) = written {
+        // On the disk before anything else is: without it, nobody could tell whose the trees are.
+        if let Err(error) = transaction.at.write_atomic(JOURNAL, &bytes, 0o644) {
             transaction.finish();
             let hint = hint(&error);
             return Err(error).with_context(|| format!("cannot write to {}{hint}", transaction.at.path().display()));
         }
         Ok(transaction)
-    }
-
-    /// Whether the change installs a skill where there was none when it was judged.
-    fn is_fresh(&self) -> bool {
-        self.journal.change == Change::Install && self.journal.old.is_none() && !self.journal.keep
     }
 
     /// Finishes or undoes the interrupted change in the folder of this name.
@@ -347,14 +330,7 @@ impl Transaction {
         }
         match &self.journal.change {
             Change::Remove => skills.move_new(name, &self.at, OLD)?,
-            _ if skills.has(name) => {
-                if self.is_fresh() {
-                    self.at.open_plain(JOURNAL)?.sync_all()?;
-                    self.at.sync()?;
-                    self.area.root()?.sync()?;
-                }
-                self.replace(&skills)?;
-            }
+            _ if skills.has(name) => self.replace(&skills)?,
             _ => self.at.move_new(STAGED, &skills, name)?,
         }
         Ok(skills)

@@ -214,38 +214,3 @@ fn dest_installs_are_managed_like_others() {
     test.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
     assert!(!exists(test.project.join("tools/cuda-kernels")));
 }
-
-/// A power cut may leave an empty journal where an add had waited for its receipt alone.
-#[test]
-fn a_change_whose_journal_a_power_cut_emptied_is_removed_if_its_tree_is_its_own() {
-    const ID: &str = "18eb5bf58c96986e-3c6c-0";
-    let test = Test::new();
-    write_skill(&test.at("src/demo"), "demo", "1");
-    test.ok("skills add src/demo --claude");
-    let (installed, change) = (test.at(".claude/skills/demo"), test.at(&format!(".claude/.kernels/txn-{ID}")));
-    // What has the receipt of this change, what has that of another one, and what has none.
-    for (id, files, is_removed) in
-        [(Some(ID), true, true), (None, false, true), (Some("1-1-1"), true, false), (None, true, false)]
-    {
-        fs::create_dir_all(change.join("new")).unwrap();
-        fs::write(change.join("journal.json"), "").unwrap();
-        if files {
-            fs::write(change.join("new/SKILL.md"), "somebody's").unwrap();
-        }
-        if let Some(id) = id {
-            let mut receipt: serde_json::Value =
-                serde_json::from_str(&fs::read_to_string(installed.join(".kernels.json")).unwrap()).unwrap();
-            receipt["id"] = id.into();
-            fs::write(change.join("new/.kernels.json"), receipt.to_string()).unwrap();
-        }
-        let before = snapshot(&change);
-        if is_removed {
-            test.ok("skills status").expect(0, &["current"]);
-            assert!(!exists(&change), "{id:?}");
-        } else {
-            test.run("skills update").expect(1, &["without a readable journal", ID]);
-            assert_eq!(snapshot(&change), before);
-            fs::remove_dir_all(&change).unwrap();
-        }
-    }
-}
