@@ -1,7 +1,8 @@
 //! Compares slots after timed rounds with the oracle. This takes the host longer than a round takes the card, so that
-//! it runs on another thread while the next case is timed.
+//! it runs on other threads while the next cases are timed.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use anyhow::{Result, bail};
@@ -37,6 +38,9 @@ pub(super) struct Check<'a> {
 /// How many slots were compared, and what was wrong in the last of them.
 pub(super) type Checked = (u32, Option<Fault>);
 
+/// Those of cases, by their indices.
+type Results = Vec<(usize, Checked)>;
+
 impl Check<'_> {
     /// Compares the slots, every byte, up to the first that is wrong.
     fn run(&self) -> Result<Checked> {
@@ -67,17 +71,23 @@ impl Check<'_> {
     }
 }
 
-/// A thread that runs the checks of cases.
+/// Threads that run the checks of cases.
 pub(super) struct Checker<'scope, 'a> {
     checks: SyncSender<(usize, Check<'a>)>,
-    thread: ScopedJoinHandle<'scope, Result<Vec<(usize, Checked)>>>,
+    threads: Vec<ScopedJoinHandle<'scope, Result<Results>>>,
 }
 
 impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
     pub(super) fn start(scope: &'scope Scope<'scope, '_>) -> Self {
-        // At most one check waits while another runs, because each holds slots in memory.
+        // At most one check waits while others run, because each holds slots in memory.
         let (checks, to_run) = sync_channel(1);
-        Self { checks, thread: scope.spawn(|| all(to_run)) }
+        let to_run = Arc::new(Mutex::new(to_run));
+        let thread = || {
+            let to_run = Arc::clone(&to_run);
+            scope.spawn(move || all(&to_run))
+        };
+        // Each of them shares a check with threads of its own, but for what has to be done in order.
+        Self { checks, threads: (0..(cores() / 4).clamp(1, 4)).map(|_| thread()).collect() }
     }
 
     /// Queues the check of the case with this index.
@@ -87,14 +97,26 @@ impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
     }
 
     /// The results of all checks.
-    pub(super) fn finish(self) -> Result<Vec<(usize, Checked)>> {
+    pub(super) fn finish(self) -> Result<Results> {
         drop(self.checks);
-        self.thread.join().unwrap_or_else(|_| bail!("comparing timed launches with the oracle panicked"))
+        let mut results = Vec::new();
+        for thread in self.threads {
+            match thread.join() {
+                Ok(some) => results.extend(some?),
+                Err(_) => bail!("comparing timed launches with the oracle panicked"),
+            }
+        }
+        Ok(results)
     }
 }
 
-fn all(checks: Receiver<(usize, Check)>) -> Result<Vec<(usize, Checked)>> {
+fn all(checks: &Mutex<Receiver<(usize, Check)>>) -> Result<Results> {
     // The thread that times has priority.
     nice();
-    checks.into_iter().map(|(case, check)| Ok((case, check.run()?))).collect()
+    let mut results = Vec::new();
+    loop {
+        let next = checks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((case, check)) = next else { return Ok(results) };
+        results.push((case, check.run()?));
+    }
 }

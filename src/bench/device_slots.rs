@@ -170,9 +170,7 @@ impl<'a> DeviceSlots<'a> {
     }
 
     fn download(&self, image: &Buffer, slot: u32) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; usize::try_from(self.layout.bytes)?];
-        self.device.download(image, u64::from(slot) * step(self.layout), &mut bytes)?;
-        Ok(bytes)
+        Ok(self.device.download(image, u64::from(slot) * step(self.layout), self.layout.bytes)?)
     }
 }
 

@@ -117,7 +117,7 @@ static UNMEASURED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let said = [
         r"(?:measured|timed) (?:nothing\b|no (?:times?|timings?|speeds?|bandwidth|performance)\b)",
         r"no(?:thing| times?| timings?) (?:was|were|has been|have been) (?:measured|timed|taken)",
-        r"(?:\bran nothing|(?:nothing|never|not) (?:has |was |been |has been )?(?:ran|run)) on (?:a|any) (?:gpu|card)\b",
+        r"(?:\bran nothing|(?:nothing|never|n[o']t) (?:has |was |been |has been )?(?:ran|run)(?: it)?) on (?:a|any)(?: real)? (?:gpu|card)\b",
     ];
     Regex::new(&format!("(?i){}", said.join("|"))).ok()
 });
@@ -163,9 +163,9 @@ mod tests {
     fn an_answer_that_says_that_nothing_was_measured() {
         for text in [
             "I measured nothing: there is no card.",
-            "Nothing was timed.",
+            "An event costs 1–3 µs. I haven't run it on a card.",
             "No time was measured: at 3.35 TB/s it would be 18.8 µs.",
-            "It has never run on a card.",
+            "It has never run on a real GPU: below 3.35 TB/s.",
             "One step is 22,300 us, the sum of the rows: I timed, built and ran nothing on a GPU.",
             "I measured no time. At least 80 µs is an estimate.",
         ] {

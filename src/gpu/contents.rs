@@ -142,8 +142,7 @@ impl Contents {
         device.fill(&self.found, 0, 8, 0)?;
         device.fill(&self.found, 8, 8, 0xff)?;
         self.read(device, one, other, bytes)?;
-        let mut found = [0; 16];
-        device.download(&self.found, 0, &mut found)?;
+        let found = device.download(&self.found, 0, 16)?;
         let (count, first) = found.split_at(8);
         let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         Ok((word(count) > 0).then(|| word(first) * 16))

@@ -63,9 +63,7 @@ impl Device {
 
     /// Waits for all work of the stream, within the time limit.
     pub(crate) fn finish(&self, doing: &str) -> Result<(), GpuError> {
-        let event = Event::new()?;
-        event.record(self)?;
-        event.wait(doing)
+        self.mark()?.wait(doing)
     }
 
     /// Copies from host to device, in stream order. Returns when `bytes` may be changed; the copy may not have ended.
@@ -75,7 +73,8 @@ impl Device {
             return Ok(());
         }
         if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            return staging.upload(self.stream, address, bytes, || self.finish("copying to the card"));
+            let wait = |copied: Event| copied.wait("copying to the card");
+            return staging.upload(self.stream, address, bytes, (|| self.mark(), wait));
         }
         // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
         // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
@@ -83,17 +82,29 @@ impl Device {
     }
 
     /// Copies from device to host, in stream order, and waits for the copy.
-    pub(crate) fn download(&self, from: &Buffer, at: u64, bytes: &mut [u8]) -> Result<(), GpuError> {
-        let address = from.range(at, bytes.len() as u64)?;
-        if bytes.is_empty() {
-            return Ok(());
+    pub(crate) fn download(&self, from: &Buffer, at: u64, length: u64) -> Result<Vec<u8>, GpuError> {
+        const DOING: &str = "copying from the card";
+        let address = from.range(at, length)?;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length == 0 {
+            return Ok(Vec::new());
         }
         if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            return staging.download(self.stream, address, bytes, || self.finish("copying from the card"));
+            let wait = |copied: Event| copied.wait(DOING);
+            return staging.download(self.stream, address, length, (|| self.mark(), wait));
         }
+        let mut bytes = vec![0; length];
         // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
-        unsafe { result::memcpy_dtoh_async(bytes, address, self.stream) }.said("copying from the card")?;
-        self.finish("copying from the card")
+        unsafe { result::memcpy_dtoh_async(&mut bytes, address, self.stream) }.said(DOING)?;
+        self.finish(DOING)?;
+        Ok(bytes)
+    }
+
+    /// Marks the present place in the stream.
+    fn mark(&self) -> Result<Event, GpuError> {
+        let event = Event::new()?;
+        event.record(self)?;
+        Ok(event)
     }
 
     /// Fills a range with one byte, in stream order.

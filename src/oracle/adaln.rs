@@ -8,7 +8,8 @@
 
 use super::arguments::Arguments;
 use super::gate_residual::{check_modulation, modulation, rows_per_modulation, sums};
-use super::rounding::{FP32, round_within};
+use super::rounding::{FP32, Grid};
+use super::wide::{Work, totals, wide};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -55,7 +56,8 @@ impl AdaLn {
         let x = given.tensor_like("x", others)?;
         let names = ["weight", "bias", "scale", "shift", "gate", "scale_table", "shift_table", "gate_table"];
         check_modulation(given, &names, x)?;
-        let row = |name: &str| given.tensors.row(name, 0).unwrap_or_default();
+        let width = usize::try_from(x.row_length())?;
+        let row = |name: &str, absent: f64| given.tensors.row(name, 0).unwrap_or_else(|| vec![absent; width]);
         #[allow(clippy::cast_precision_loss)]
         let terms = x.row_length().min(4096) as f64;
         Ok(Self {
@@ -65,8 +67,8 @@ impl AdaLn {
             dtype: x.dtype,
             rows: x.rows(),
             rows_per_modulation: rows_per_modulation(given),
-            weight: row("weight"),
-            bias: row("bias"),
+            weight: row("weight", 1.0),
+            bias: row("bias", 0.0),
             // As for RMSNorm: a plain loop over n terms of one sign may lose n/2 half-ulps, and the root halves
             // relative errors; above some thousand terms no kernel sums in one chain.
             root: (8.0 + terms / 8.0) * FP32,
@@ -90,8 +92,9 @@ impl AdaLn {
         // In place, the sum replaces h, so the candidate's sum is not known. It is rounded here; near a tie, and in f32, the
         // candidate may have stored a neighbour.
         sums(tensors, row, self.rows_per_modulation, &mut input);
+        let grid = Grid::of(self.dtype);
         for (value, slack) in input.values.iter_mut().zip(&mut input.slack) {
-            (*value, *slack) = round_within(self.dtype, *value, *slack);
+            (*value, *slack) = grid.round_within(*value, *slack);
         }
         input
     }
@@ -119,55 +122,60 @@ impl Oracle for AdaLn {
         expected.clear();
         let input = self.normalised(tensors, row);
         let each = self.rows_per_modulation;
-        let scale = modulation(tensors, "scale", "scale_table", row, each);
-        let shift = modulation(tensors, "shift", "shift_table", row, each);
-        #[allow(clippy::cast_precision_loss)]
-        let over = |total: f64| total / input.values.len() as f64;
-        let input_slack = over(input.slack.iter().sum());
-        let (mut mean, mut mean_slack) = (0.0, 0.0);
-        if self.layer {
-            mean = over(input.values.iter().sum());
-            mean_slack = self.sum * over(input.values.iter().map(|v| v.abs()).sum()) + input_slack;
-        }
-        let pairs = || input.values.iter().zip(&input.slack);
-        let variance = over(pairs().map(|(v, _)| (v - mean) * (v - mean)).sum());
-        let inverse = 1.0 / (variance + self.eps).sqrt();
-        // The relative error of the root: its own arithmetic; an error d of the mean, which adds d² to the variance; and the
-        // slack of the input.
-        let stored = over(pairs().map(|(v, s)| (v - mean).abs() * s).sum());
-        // With an infinite variance the reciprocal root is 0, and has no error.
-        let off = (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
-        let root = self.root + if inverse > 0.0 { off } else { 0.0 };
-        for (column, (value, slack)) in pairs().enumerate() {
-            let centred = value - mean;
-            let mut value = centred * inverse;
-            let mut slack = value.abs() * root + (slack + mean_slack) * inverse;
-            // Each later step rounds once or twice, relative to the terms that it adds.
-            let mut terms = value.abs();
-            if let Some(weight) = self.weight.get(column) {
-                (value, slack, terms) = (value * weight, slack * weight.abs(), terms * weight.abs());
-            }
-            if let Some(bias) = self.bias.get(column) {
-                value += bias;
-                terms += bias.abs();
-            }
-            if let Some(scale) = scale.get(column) {
-                value *= 1.0 + scale;
-                slack *= (1.0 + scale).abs();
-                terms *= 1.0 + scale.abs();
-            }
-            if let Some(shift) = shift.get(column) {
-                value += shift;
-                terms += shift.abs();
-            }
-            expected.push(value, slack + terms * 4.0 * FP32);
-        }
+        let mut scale = modulation(tensors, "scale", "scale_table", row, each);
+        let mut shift = modulation(tensors, "shift", "shift_table", row, each);
+        scale.resize(input.values.len(), 0.0);
+        shift.resize(input.values.len(), 0.0);
+        wide(Modulated { oracle: self, input: &input, scale: &scale, shift: &shift, expected });
     }
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
         // In rows of small variance, LayerNorm amplifies the rounding of the mean, so that the type alone does not
         // bound the relative error of fp32 results. Only the elements are judged, by their slack.
         (output == 0 && self.layer && self.dtype == DType::F32).then_some(f64::INFINITY)
+    }
+}
+
+/// The norm of one row, with its modulation.
+struct Modulated<'a> {
+    oracle: &'a AdaLn,
+    input: &'a Expected,
+    scale: &'a [f64],
+    shift: &'a [f64],
+    expected: &'a mut Expected,
+}
+
+impl Work for Modulated<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    #[allow(clippy::cast_precision_loss)]
+    fn run<const ROWS: usize>(self) {
+        let Self { oracle, input: Expected { values, slack: slacks }, .. } = self;
+        let over = |total: f64| total / values.len() as f64;
+        let [total, sizes, slack] = totals(values, slacks, |v, s| [v, v.abs(), s]).map(over);
+        let (mean, mean_slack) = if oracle.layer { (total, oracle.sum * sizes + slack) } else { (0.0, 0.0) };
+        let [variance, stored] =
+            totals(values, slacks, |v, s| [(v - mean) * (v - mean), (v - mean).abs() * s]).map(over);
+        let inverse = 1.0 / (variance + oracle.eps).sqrt();
+        // The relative error of the root: its own arithmetic; an error d of the mean, which adds d² to the variance; and the
+        // slack of the input. With an infinite variance the reciprocal root is 0, and has no error.
+        let off = (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
+        let root = oracle.root + if inverse > 0.0 { off } else { 0.0 };
+        self.expected.values.resize(values.len(), 0.0);
+        self.expected.slack.resize(values.len(), 0.0);
+        let into = self.expected.values.iter_mut().zip(&mut self.expected.slack);
+        let affine = oracle.weight.iter().zip(&oracle.bias).zip(self.scale.iter().zip(self.shift));
+        for ((into, (value, slack)), ((weight, bias), (scale, shift))) in
+            into.zip(values.iter().zip(slacks)).zip(affine)
+        {
+            let normed = (value - mean) * inverse;
+            let factor = weight * (1.0 + scale);
+            // Each later step rounds once or twice, relative to the terms that it adds.
+            let terms = (normed.abs() * weight.abs() + bias.abs()) * (1.0 + scale.abs()) + shift.abs();
+            let slack = (normed.abs() * root + (slack + mean_slack) * inverse) * factor.abs();
+            (*into.0, *into.1) = ((normed * weight + bias) * (1.0 + scale) + shift, slack + terms * 4.0 * FP32);
+        }
     }
 }
 

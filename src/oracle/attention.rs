@@ -15,7 +15,6 @@
 //! The slack is the sum over the keys of these errors times `|v|`. The roundings of many probabilities average out,
 //! which this sum of worst cases does not take into account: [`Oracle::relative_norm`] bounds the norm of the whole
 //! output by that of independent errors.
-#![allow(clippy::inline_always, reason = "what is compiled for wide registers is inlined where they are chosen")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -122,7 +122,7 @@ impl Oracle for CrossEntropy {
             expected.push(0.0, 0.0);
             return;
         }
-        let total = RowSum::of(&logits, 1.0);
+        let total = RowSum::of(&mut logits.clone(), 1.0, &mut Vec::new());
         // If all logits are -inf, the sum of exponentials is 0, as in torch.logsumexp; exp(x - max) would be NaN.
         let is_nothing = logits.iter().all(|x| *x == f64::NEG_INFINITY);
         let lse = if is_nothing { f64::NEG_INFINITY } else { total.max + total.sum.ln() };

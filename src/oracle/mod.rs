@@ -27,7 +27,7 @@ mod softmax;
 pub(crate) mod threads;
 mod transpose;
 pub mod view;
-mod wide;
+pub(crate) mod wide;
 
 pub(crate) use bundled::check_names;
 pub use bundled::{BUNDLED, bundled};

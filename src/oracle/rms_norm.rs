@@ -6,7 +6,8 @@
 //! With the add, `sum = x + residual` is rounded and stored, and the norm is of the stored values.
 
 use super::arguments::Arguments;
-use super::rounding::{FP32, round_within};
+use super::rounding::{FP32, Grid};
+use super::wide::{Work, totals, wide};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -15,7 +16,7 @@ use crate::project::DType;
 pub(super) struct Norm {
     eps: f64,
     round_first: bool,
-    /// What each column is multiplied by; empty: 1.
+    /// What each column is multiplied by.
     factors: Vec<f64>,
     /// The relative error of fp32 arithmetic over a row.
     arithmetic: f64,
@@ -25,12 +26,13 @@ impl Norm {
     /// For rows of `width` elements. Needs the value `eps`; takes the tensor `weight`, and the values `weight_offset` and
     /// `round_first`.
     pub(super) fn new(given: &Arguments, weight: &str, width: u64) -> anyhow::Result<Self> {
-        let mut factors = Vec::new();
+        let mut factors = vec![1.0; usize::try_from(width)?];
         if let Some(weight) = given.vector(weight, width)? {
             weight.row(0, &mut factors);
-        }
-        for factor in &mut factors {
-            *factor += given.float_or("weight_offset", 0.0);
+            let offset = given.float_or("weight_offset", 0.0);
+            for factor in &mut factors {
+                *factor += offset;
+            }
         }
         #[allow(clippy::cast_precision_loss)]
         let terms = width.min(4096) as f64;
@@ -46,19 +48,43 @@ impl Norm {
 
     /// Normalises the values in place, and sets their slacks.
     pub(super) fn apply(&self, dtype: DType, row: &mut Expected) {
-        #[allow(clippy::cast_precision_loss)]
-        let mean = row.values.iter().map(|v| v * v).sum::<f64>() / row.values.len() as f64;
-        let inverse = 1.0 / (mean + self.eps).sqrt();
         row.slack.resize(row.values.len(), 0.0);
-        for (column, (value, slack)) in row.values.iter_mut().zip(&mut row.slack).enumerate() {
-            let factor = self.factors.get(column).copied().unwrap_or(1.0);
-            let mut normed = *value * inverse;
-            *slack = normed.abs() * self.arithmetic;
-            if self.round_first {
-                (normed, *slack) = round_within(dtype, normed, *slack);
+        wide(Apply { norm: self, grid: Grid::of(dtype), row });
+    }
+}
+
+/// The norm of one row.
+struct Apply<'a> {
+    norm: &'a Norm,
+    grid: Grid,
+    row: &'a mut Expected,
+}
+
+impl Work for Apply<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    #[allow(clippy::cast_precision_loss)]
+    fn run<const ROWS: usize>(self) {
+        let Self { norm, grid, row } = self;
+        let [squares] = totals(&row.values, &row.values, |v, _| [v * v]);
+        let inverse = 1.0 / (squares / row.values.len() as f64 + norm.eps).sqrt();
+        let each = row.values.iter_mut().zip(&mut row.slack).zip(&norm.factors);
+        let finish = |normed: f64, slack: f64, factor: f64| {
+            let value = normed * factor;
+            (value, slack * factor.abs() + value.abs() * 2.0 * FP32)
+        };
+        if norm.round_first {
+            for ((value, slack), factor) in each {
+                let normed = *value * inverse;
+                let (normed, off) = grid.round_within(normed, normed.abs() * norm.arithmetic);
+                (*value, *slack) = finish(normed, off, *factor);
             }
-            *value = normed * factor;
-            *slack = *slack * factor.abs() + value.abs() * 2.0 * FP32;
+        } else {
+            for ((value, slack), factor) in each {
+                let normed = *value * inverse;
+                (*value, *slack) = finish(normed, normed.abs() * norm.arithmetic, *factor);
+            }
         }
     }
 }

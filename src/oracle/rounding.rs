@@ -51,26 +51,60 @@ pub(crate) fn largest(dtype: DType) -> f64 {
     }
 }
 
+/// The numbers of a floating-point type. Its functions have no branches, so that loops over them use wide registers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    /// The smallest normal number.
+    pub(crate) normal: f64,
+    /// The largest finite number.
+    pub(crate) largest: f64,
+    /// The ulp of 1.
+    epsilon: f64,
+    /// The magnitude of what is too large.
+    beyond: f64,
+}
+
+impl Grid {
+    /// That of a floating-point type.
+    pub(crate) fn of(dtype: DType) -> Self {
+        let beyond = if dtype == DType::E4M3 { f64::NAN } else { f64::INFINITY };
+        Self { normal: smallest_normal(dtype), largest: largest(dtype), epsilon: ulp(dtype, 1.0), beyond }
+    }
+
+    /// The ulp of a finite value.
+    #[inline(always)]
+    pub(crate) fn ulp(self, value: f64) -> f64 {
+        const EXPONENT: u64 = 0x7ff0_0000_0000_0000;
+        f64::from_bits(value.to_bits() & EXPONENT).max(self.normal) * self.epsilon
+    }
+
+    /// As [`round`]. There is no double rounding: the ulp is a power of two, so that only the addition of `shift` rounds.
+    #[inline(always)]
+    pub(crate) fn round(self, value: f64) -> f64 {
+        // The ulp of a double near 1.5 * 2^52 units is one unit, so that the addition rounds to a multiple of the unit.
+        let shift = 6_755_399_441_055_744.0 * self.ulp(value);
+        let rounded = ((value + shift) - shift).abs();
+        // Infinity gives NaN there.
+        let is_beyond = rounded > self.largest || value.abs() >= 2.0 * self.largest;
+        (if is_beyond { self.beyond } else { rounded }).copysign(value)
+    }
+
+    /// As [`round_within`].
+    #[inline(always)]
+    pub(crate) fn round_within(self, value: f64, slack: f64) -> (f64, f64) {
+        let (low, high) = (self.round(value - slack), self.round(value + slack));
+        let rounded = self.round(value);
+        (rounded, (high - rounded).max(rounded - low))
+    }
+}
+
 /// Rounds to the nearest number of a type, ties to even. What rounds to more than the largest finite number becomes
 /// infinity, or NaN in e4m3, which has no infinity. Integer types saturate.
-///
-/// There is no double rounding: the ulp is a power of two, so that only the addition of `shift` rounds.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 pub(crate) fn round(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),
-        DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => {
-            let beyond = if dtype == DType::E4M3 { f64::NAN } else { f64::INFINITY.copysign(value) };
-            if value.is_nan() || value.abs() >= 2.0 * largest(dtype) {
-                return if value.is_nan() { value } else { beyond };
-            }
-            // The ulp of a double near 1.5 * 2^52 units is one unit, so that the addition rounds to a multiple of the
-            // unit. `round_ties_even` is a function call unless the target is known to have the instruction.
-            let unit = ulp(dtype, value);
-            let shift = 6_755_399_441_055_744.0 * unit;
-            let rounded = ((value + shift) - shift).copysign(value);
-            if rounded.abs() > largest(dtype) { beyond } else { rounded }
-        }
+        DType::F16 | DType::BF16 | DType::E4M3 | DType::E5M2 => Grid::of(dtype).round(value),
         DType::I8 => f64::from(value.round_ties_even() as i8),
         DType::U8 => f64::from(value.round_ties_even() as u8),
         DType::Bool => value.round_ties_even().clamp(0.0, 1.0),
@@ -83,24 +117,23 @@ pub(crate) fn round(dtype: DType, value: f64) -> f64 {
 const F16_BIAS: f64 = f64::from_bits((1023 + 1008) << 52);
 
 /// The value of an fp16 number's bits.
+#[inline(always)]
 pub(crate) fn f16_to_f64(bits: u16) -> f64 {
-    let magnitude = match bits & 0x7fff {
-        0x7c00 => f64::INFINITY,
-        0x7c01.. => f64::NAN,
-        finite => f64::from_bits(u64::from(finite) << 42) * F16_BIAS,
-    };
-    if bits >> 15 == 0 { magnitude } else { -magnitude }
+    let finite = f64::from_bits(u64::from(bits & 0x7fff) << 42) * F16_BIAS;
+    // Infinity, or NaN where the fraction is not 0.
+    let other = f64::from_bits(0x7ff0_0000_0000_0000 | u64::from(bits & 0x3ff) << 42);
+    let magnitude = if bits & 0x7c00 == 0x7c00 { other } else { finite };
+    f64::from_bits(magnitude.to_bits() | u64::from(bits >> 15) << 63)
 }
 
 /// The bits of a number that fp16 represents exactly, or of infinity or NaN.
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn f16_bits(value: f64) -> u16 {
-    let magnitude = match value.abs() {
-        nan if nan.is_nan() => 0x7e00,
-        f64::INFINITY => 0x7c00,
-        finite => ((finite / F16_BIAS).to_bits() >> 42) as u16,
-    };
-    magnitude | (u16::from(value.is_sign_negative()) << 15)
+    let finite = ((value.abs() * (1.0 / F16_BIAS)).to_bits() >> 42) as u16;
+    let other = if value.is_nan() { 0x7e00 } else { 0x7c00 };
+    let magnitude = if value.abs() < f64::INFINITY { finite } else { other };
+    magnitude | (value.to_bits() >> 63 << 15) as u16
 }
 
 /// 2 to the power of the difference between the exponent biases of f64 and e4m3.
@@ -134,11 +167,13 @@ pub(crate) fn e5m2_bits(value: f64) -> u8 {
 }
 
 /// The value of a bf16 number, whose bits are the upper half of an fp32 number.
+#[inline(always)]
 pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
 /// The bits of a number that bf16 represents exactly, or of infinity or NaN.
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn bf16_bits(value: f64) -> u16 {
     ((value as f32).to_bits() >> 16) as u16

@@ -6,6 +6,7 @@
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::wide::totals;
 use super::{Expected, Oracle, Tensors};
 
 /// The error of an exponential's argument, in half-ulps of fp32, relative to its distance from the maximum: one each
@@ -30,18 +31,17 @@ pub(super) struct RowSum {
 }
 
 impl RowSum {
-    /// Of `scale · x` over a row.
+    /// Of `scale · x` over a row, which becomes the distances from the maximum, with their exponentials.
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn of(row: &[f64], scale: f64) -> Self {
+    pub(super) fn of(row: &mut [f64], scale: f64, exponentials: &mut Vec<f64>) -> Self {
         let max = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
-        let (mut sum, mut distance) = (0.0, 0.0);
-        for x in row {
-            let d = scale * x - max;
-            let e = d.exp();
-            sum += e;
-            // A term of 0 adds no error; for -inf the product would be NaN.
-            distance += if e > 0.0 { e * d.abs() } else { 0.0 };
+        for x in row.iter_mut() {
+            *x = scale * *x - max;
         }
+        exponentials.clear();
+        exponentials.extend(row.iter().map(|d| d.exp()));
+        // A term of 0 adds no error; for -inf the product would be NaN.
+        let [sum, distance] = totals(exponentials, row, |e, d| [e, if e > 0.0 { e * d.abs() } else { 0.0 }]);
         // The errors of the terms, weighted, and that of the sum. A plain loop is allowed; its n/2 half-ulps of
         // rounding partly cancel on average.
         let adding = (row.len() as f64).min(4096.0) / 4.0;
@@ -74,16 +74,15 @@ impl Oracle for Softmax {
 
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
-        let Some(input) = tensors.row("x", row) else {
+        let Some(mut distances) = tensors.row("x", row) else {
             return;
         };
-        let total = RowSum::of(&input, self.scale);
-        for x in &input {
-            let d = self.scale * x - total.max;
-            let value = d.exp() / total.sum;
+        let total = RowSum::of(&mut distances, self.scale, &mut expected.values);
+        for (value, d) in expected.values.iter_mut().zip(&distances) {
+            *value /= total.sum;
             // The exponential, the sum, the GPU's approximate reciprocal (2) and the product with it (2).
             let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
-            expected.push(value, UNDERFLOW + if value > 0.0 { value * error } else { 0.0 });
+            expected.slack.push(UNDERFLOW + if *value > 0.0 { *value * error } else { 0.0 });
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::rounding::{
-    bf16_bits, bf16_to_f64, e4m3_bits, e4m3_to_f64, e5m2_bits, e5m2_to_f64, f16_bits, f16_to_f64, round,
+    Grid, bf16_bits, bf16_to_f64, e4m3_bits, e4m3_to_f64, e5m2_bits, e5m2_to_f64, f16_bits, f16_to_f64, round,
 };
+use super::wide::{Work, wide};
 use crate::project::{BoundTensor, DType};
 
 /// A tensor's elements on the host.
@@ -75,19 +76,35 @@ impl<'a> View<'a> {
             let to = from + usize::try_from(length).unwrap_or(usize::MAX) * size;
             let bytes = &self.bytes[from..to];
             match self.dtype {
-                DType::F32 => {
-                    into.extend(bytes.chunks_exact(4).map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]]))));
-                }
-                DType::F16 => into.extend(bytes.chunks_exact(2).map(|c| f16_to_f64(u16::from_le_bytes([c[0], c[1]])))),
-                DType::BF16 => {
-                    into.extend(bytes.chunks_exact(2).map(|c| bf16_to_f64(u16::from_le_bytes([c[0], c[1]]))));
-                }
-                _ => {
-                    into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c)));
-                }
+                DType::F32 | DType::F16 | DType::BF16 => wide(Decode { dtype: self.dtype, bytes, into }),
+                _ => into.extend(bytes.chunks_exact(size).map(|c| decode(self.dtype, c))),
             }
         } else {
             into.extend((0..length).map(|column| self.element(start + column * stride)));
+        }
+    }
+}
+
+/// Appends elements of 2 or 4 bytes.
+struct Decode<'a> {
+    dtype: DType,
+    bytes: &'a [u8],
+    into: &'a mut Vec<f64>,
+}
+
+impl Work for Decode<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let halves = self.bytes.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
+        match self.dtype {
+            DType::F16 => self.into.extend(halves.map(f16_to_f64)),
+            DType::BF16 => self.into.extend(halves.map(bf16_to_f64)),
+            _ => {
+                let singles = self.bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four));
+                self.into.extend(singles.map(f64::from));
+            }
         }
     }
 }
@@ -109,6 +126,25 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
+/// Writes elements of a type of 2 bytes, rounded to nearest. `bits` gives those of a number of the type.
+struct Halves<'a, B> {
+    grid: Grid,
+    values: &'a [f64],
+    into: &'a mut [[u8; 2]],
+    bits: B,
+}
+
+impl<B: Fn(f64) -> u16> Work for Halves<'_, B> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        for (into, value) in self.into.iter_mut().zip(self.values) {
+            *into = (self.bits)(self.grid.round(*value)).to_le_bytes();
+        }
+    }
+}
+
 /// Encodes elements, rounded to nearest, until `into` is full.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: &mut [u8]) {
@@ -117,10 +153,22 @@ pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: 
             *into = bits(value);
         }
     }
+    /// A piece at a time in wide registers.
+    fn halves(dtype: DType, mut values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> u16 + Copy) {
+        let mut exact = [0.0; 512];
+        for into in into.as_chunks_mut().0.chunks_mut(exact.len()) {
+            let mut given = 0;
+            for (exact, value) in exact[..into.len()].iter_mut().zip(&mut values) {
+                *exact = value;
+                given += 1;
+            }
+            wide(Halves { grid: Grid::of(dtype), values: &exact[..given], into, bits });
+        }
+    }
     match dtype {
         DType::F32 => write(values, into, |value| (value as f32).to_le_bytes()),
-        DType::F16 => write(values, into, |value| f16_bits(round(DType::F16, value)).to_le_bytes()),
-        DType::BF16 => write(values, into, |value| bf16_bits(round(DType::BF16, value)).to_le_bytes()),
+        DType::F16 => halves(dtype, values, into, f16_bits),
+        DType::BF16 => halves(dtype, values, into, bf16_bits),
         DType::E4M3 => write(values, into, |value| [e4m3_bits(round(DType::E4M3, value))]),
         DType::E5M2 => write(values, into, |value| [e5m2_bits(round(DType::E5M2, value))]),
         DType::I8 => write(values, into, |value| (value.round_ties_even() as i8).to_le_bytes()),

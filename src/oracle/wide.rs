@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "a function compiled for AVX is called behind a check that the processor has it")]
 
 /// Work whose loops are faster in wide registers.
-pub(super) trait Work {
+pub(crate) trait Work {
     type Out;
     /// Does the work, `ROWS` rows at a time: as many as have their sums in registers. This function is
     /// `#[inline(always)]`, and so is everything that it calls and that is to be compiled for these registers.
@@ -12,7 +12,7 @@ pub(super) trait Work {
 }
 
 /// Does the work with the widest registers that the processor has.
-pub(super) fn wide<W: Work>(work: W) -> W::Out {
+pub(crate) fn wide<W: Work>(work: W) -> W::Out {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx512f")]
@@ -33,4 +33,31 @@ pub(super) fn wide<W: Work>(work: W) -> W::Out {
         }
     }
     work.run::<1>()
+}
+
+/// Sums over the elements of two slices of equal lengths, in several chains.
+#[inline(always)]
+pub(super) fn totals<const COUNT: usize>(
+    one: &[f64],
+    other: &[f64],
+    terms: impl Fn(f64, f64) -> [f64; COUNT],
+) -> [f64; COUNT] {
+    const LANES: usize = 8;
+    let mut lanes = [[0.0; LANES]; COUNT];
+    let (ones, rest) = one.as_chunks::<LANES>();
+    let (others, left) = other.as_chunks::<LANES>();
+    for (ones, others) in ones.iter().zip(others) {
+        for lane in 0..LANES {
+            for (sum, term) in lanes.iter_mut().zip(terms(ones[lane], others[lane])) {
+                sum[lane] += term;
+            }
+        }
+    }
+    let mut total = lanes.map(|sum| sum.iter().sum());
+    for (one, other) in rest.iter().zip(left) {
+        for (sum, term) in total.iter_mut().zip(terms(*one, *other)) {
+            *sum += term;
+        }
+    }
+    total
 }

@@ -293,9 +293,7 @@ fn replay(
         path.modules.launch(device, launch)?;
     }
     device.finish(doing)?;
-    let mut after = vec![0; slot.bytes.len()];
-    device.download(buffer, place, &mut after)?;
-    Ok(after)
+    device.download(buffer, place, slot.bytes.len() as u64)
 }
 
 /// Checks that the launcher refuses a case: it returns an error code, and launches nothing.

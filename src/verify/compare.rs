@@ -1,10 +1,12 @@
 //! Compares outputs with the oracle, element by element, on all cores.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::random::Random;
-use crate::oracle::rounding::{bracket, largest, smallest_normal, ulp};
+use crate::oracle::rounding::{Grid, bracket, largest, smallest_normal, ulp};
 use crate::oracle::threads::{share, threads_for};
+use crate::oracle::wide::{Work, wide};
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
@@ -168,10 +170,104 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, (index, name): (usi
     sum
 }
 
+/// Elements that are compared at a time.
+const LANES: usize = 8;
+
+/// A row of a floating-point type, compared in wide registers as far as its elements are within their budgets.
+struct Within<'a> {
+    dtype: DType,
+    expected: &'a Expected,
+    got: &'a [f64],
+    part: &'a mut Part,
+}
+
+impl Work for Within<'_> {
+    /// The first elements of the groups that are left to the comparison one by one: one of them is outside its budget, or
+    /// beyond the range of the type.
+    type Out = Vec<usize>;
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) -> Vec<usize> {
+        let grid = Grid::of(self.dtype);
+        // The slack in units above which the norm shows more than roundings.
+        let loose = if self.dtype == DType::F32 { f64::INFINITY } else { 4.0 };
+        let (values, slacks) =
+            (self.expected.values.as_chunks::<LANES>().0, self.expected.slack.as_chunks::<LANES>().0);
+        let mut worst = [0.0_f64; LANES];
+        let mut sums = [[0.0_f64; LANES]; 4];
+        let mut is_loose = false;
+        let mut left = Vec::new();
+        for (index, (got, (values, slacks))) in
+            self.got.as_chunks::<LANES>().0.iter().zip(values.iter().zip(slacks)).enumerate()
+        {
+            let mut shares = [0.0; LANES];
+            let mut terms = [[0.0; LANES]; 4];
+            let (mut within, mut loosely) = (true, false);
+            for lane in 0..LANES {
+                let (value, slack) = (values[lane], slacks[lane]);
+                let (size, unit) = (value.abs(), grid.ulp(value));
+                let budget = grid.ulp(size + slack) / 2.0 + slack;
+                let error = (got[lane] - value).abs();
+                let half = size.min(unit / 2.0);
+                shares[lane] = error / budget;
+                within &= shares[lane] <= 1.0 && size <= grid.largest;
+                loosely |= unit > size / 64.0 && size > 0.0 || slack > loose * unit;
+                let square = value * value;
+                terms[0][lane] = error * error;
+                terms[1][lane] = square;
+                terms[2][lane] = square * square;
+                terms[3][lane] = if size < grid.normal { half * half } else { 0.0 };
+            }
+            if !within {
+                left.push(index * LANES);
+                continue;
+            }
+            is_loose |= loosely;
+            for lane in 0..LANES {
+                worst[lane] = worst[lane].max(shares[lane]);
+                for (sum, term) in sums.iter_mut().zip(terms) {
+                    sum[lane] += term[lane];
+                }
+            }
+        }
+        let part = self.part;
+        let [error, reference, fourth, subnormal] = sums.map(|lanes| lanes.iter().sum::<f64>());
+        part.elements += (self.got.len() / LANES * LANES - left.len() * LANES) as u64;
+        part.worst = worst.into_iter().fold(part.worst, f64::max);
+        part.error += error;
+        part.reference += reference;
+        part.fourth += fourth;
+        part.subnormal += subnormal;
+        part.loose |= is_loose;
+        left
+    }
+}
+
 impl Part {
     /// Adds a row.
-    fn row(&mut self, (dtype, non_finite): (DType, bool), expected: &Expected, got: &[f64], (name, row): (&str, u64)) {
-        for (column, &got) in got.iter().enumerate() {
+    fn row(&mut self, (dtype, non_finite): (DType, bool), expected: &Expected, got: &[f64], place: (&str, u64)) {
+        let alike = expected.values.len() == got.len() && expected.slack.len() == got.len();
+        if !alike || non_finite || !dtype.is_float() || dtype.is_stepped() {
+            return self.elements((dtype, non_finite), expected, got, 0..got.len(), place);
+        }
+        let left = wide(Within { dtype, expected, got, part: self });
+        for from in left {
+            self.elements((dtype, non_finite), expected, got, from..from + LANES, place);
+        }
+        self.elements((dtype, non_finite), expected, got, got.len() / LANES * LANES..got.len(), place);
+    }
+
+    /// Adds elements of a row one by one.
+    fn elements(
+        &mut self,
+        (dtype, non_finite): (DType, bool),
+        expected: &Expected,
+        got: &[f64],
+        columns: Range<usize>,
+        (name, row): (&str, u64),
+    ) {
+        for column in columns {
+            let got = got[column];
             self.elements += 1;
             let value = expected.values.get(column).copied();
             let budget = match value {
