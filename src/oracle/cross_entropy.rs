@@ -7,7 +7,10 @@
 //! `dlogits = (exp(logits − lse) − (1 − s) · [column = target] − s / classes) · dloss`, where `lse` is an input, and
 //! need not be that of these logits.
 
+use std::sync::OnceLock;
+
 use super::arguments::Arguments;
+use super::exp::exponentials;
 use super::rounding::FP32;
 use super::softmax::{ARGUMENT, EXPONENTIAL, RowSum, UNDERFLOW};
 use super::{Expected, Oracle, Tensors};
@@ -75,7 +78,11 @@ fn of_row(tensors: &Tensors, name: &str, row: u64) -> Option<f64> {
 
 /// The oracle of one case of the loss.
 #[derive(Debug)]
-pub(super) struct CrossEntropy(Setting);
+pub(super) struct CrossEntropy {
+    setting: Setting,
+    /// The sum of each row, once it is known: both outputs need it.
+    sums: Vec<OnceLock<RowSum>>,
+}
 
 impl CrossEntropy {
     /// Needs the tensors `loss`, `lse`, `logits` and `targets`; takes the values `ignore_index` and `label_smoothing`.
@@ -88,7 +95,15 @@ impl CrossEntropy {
                 view.shape
             );
         }
-        Setting::new(given, &[], &["loss", "lse", "targets"]).map(Self)
+        let setting = Setting::new(given, &[], &["loss", "lse", "targets"])?;
+        let sums = (0..setting.rows).map(|_| OnceLock::new()).collect();
+        Ok(Self { setting, sums })
+    }
+
+    fn sum(&self, row: u64, logits: &[f64]) -> RowSum {
+        let of = || RowSum::of(&mut logits.to_vec(), 1.0, &mut Vec::new());
+        let known = usize::try_from(row).ok().and_then(|row| self.sums.get(row));
+        known.map_or_else(of, |known| *known.get_or_init(of))
     }
 }
 
@@ -98,11 +113,11 @@ impl Oracle for CrossEntropy {
     }
 
     fn rows(&self, _output: usize) -> u64 {
-        self.0.rows
+        self.setting.rows
     }
 
     fn reads(&self, _output: usize) -> u64 {
-        self.0.classes
+        self.setting.classes
     }
 
     /// The loss is a difference that cancels where the target is by far the most likely class, or the only one. So may
@@ -118,11 +133,11 @@ impl Oracle for CrossEntropy {
         let Some((logits, target)) = inputs(tensors, row) else {
             return;
         };
-        if output == 0 && self.0.is_ignored(target) {
+        if output == 0 && self.setting.is_ignored(target) {
             expected.push(0.0, 0.0);
             return;
         }
-        let total = RowSum::of(&mut logits.clone(), 1.0, &mut Vec::new());
+        let total = self.sum(row, &logits);
         // If all logits are -inf, the sum of exponentials is 0, as in torch.logsumexp; exp(x - max) would be NaN.
         let is_nothing = logits.iter().all(|x| *x == f64::NEG_INFINITY);
         let lse = if is_nothing { f64::NEG_INFINITY } else { total.max + total.sum.ln() };
@@ -133,10 +148,10 @@ impl Oracle for CrossEntropy {
             expected.push(lse, slack);
             return;
         }
-        let Some(column) = self.0.column(target) else {
+        let Some(column) = self.setting.column(target) else {
             return;
         };
-        let (s, classes) = (self.0.smoothing, logits.len() as f64);
+        let (s, classes) = (self.setting.smoothing, logits.len() as f64);
         let chosen = logits[column];
         let slack = slack + (2.0 * lse.abs() + 2.0 * chosen.abs()) * FP32;
         if s == 0.0 {
@@ -197,9 +212,10 @@ impl Oracle for Backward {
             return;
         };
         let share = self.0.smoothing / logits.len() as f64;
-        for (at, x) in logits.iter().enumerate() {
-            let d = x - lse;
-            let p = d.exp();
+        let distances: Vec<f64> = logits.iter().map(|x| x - lse).collect();
+        let mut likely = Vec::new();
+        exponentials(&distances, &mut likely);
+        for (at, (d, p)) in distances.into_iter().zip(likely).enumerate() {
             let hit = if at == column { 1.0 - self.0.smoothing } else { 0.0 };
             // The exponential, which magnifies the rounding of its argument; two subtractions of rounded terms (3); the
             // last product.

@@ -11,6 +11,7 @@ mod bundled;
 mod column_sum;
 mod cross_entropy;
 mod elementwise;
+mod exp;
 mod gate_residual;
 mod gated;
 #[allow(clippy::module_inception)]

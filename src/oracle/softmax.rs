@@ -38,8 +38,7 @@ impl RowSum {
         for x in row.iter_mut() {
             *x = scale * *x - max;
         }
-        exponentials.clear();
-        exponentials.extend(row.iter().map(|d| d.exp()));
+        super::exp::exponentials(row, exponentials);
         // A term of 0 adds no error; for -inf the product would be NaN.
         let [sum, distance] = totals(exponentials, row, |e, d| [e, if e > 0.0 { e * d.abs() } else { 0.0 }]);
         // The errors of the terms, weighted, and that of the sum. A plain loop is allowed; its n/2 half-ulps of

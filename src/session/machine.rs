@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::ROUNDS;
+use super::FEW_ROUNDS;
 use super::torch;
 use crate::bench::{self, BenchReport};
 use crate::compile::{self, Build};
@@ -77,6 +77,6 @@ impl Lab for Here {
     }
 
     fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport> {
-        bench::run::run(project, build, &Choice::default(), ROUNDS, &|_| {})
+        bench::run::run(project, build, &Choice::default(), FEW_ROUNDS, &|_| {})
     }
 }

@@ -9,13 +9,18 @@ use crate::gpu::{Buffer, Device, GpuError};
 /// The minimum size in bytes, so that small slots, too, are followed by much guarded memory.
 const LEAST: u64 = 1 << 24;
 
+/// Above this size memory grows as little as it can; below, to the next power of two.
+const LARGE: u64 = 1 << 28;
+
 /// Device memory that cases use one after another.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Option<Guarded>);
+pub(super) struct Memory {
+    contents: Option<Contents>,
+    guarded: Option<Guarded>,
+}
 
 #[derive(Debug)]
 struct Guarded {
-    contents: Contents,
     image: Buffer,
     kept: Buffer,
 }
@@ -23,20 +28,30 @@ struct Guarded {
 impl Memory {
     /// A buffer of at least `bytes`.
     pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<&Buffer, GpuError> {
-        let large = self.0.take().filter(|guarded| guarded.image.bytes() >= bytes);
+        let large = self.guarded.take().filter(|guarded| guarded.image.bytes() >= bytes);
         let guarded = if let Some(guarded) = large {
             guarded
         } else {
             // Less on a card with little free memory.
             let least = LEAST.min(device.free_bytes()? / 16);
-            Guarded::new(device, bytes.max(least).next_multiple_of(1 << 22))?
+            let bytes = if bytes > LARGE { bytes } else { bytes.max(least).next_power_of_two() };
+            let contents = match self.contents.take() {
+                Some(contents) => contents,
+                None => Contents::new(device)?,
+            };
+            Guarded::new(device, self.contents.insert(contents), bytes.next_multiple_of(1 << 22))?
         };
-        Ok(&self.0.insert(guarded).image)
+        Ok(&self.guarded.insert(guarded).image)
+    }
+
+    /// Frees the memory: what follows needs less, and all of it is compared after each launch.
+    pub(super) fn free(&mut self) {
+        self.guarded = None;
     }
 
     /// What the last launch, on the slot at `place`, wrote outside of this slot.
     pub(super) fn disturbed(&self, device: &Device, place: u64, bytes: u64) -> Result<Option<String>, GpuError> {
-        let Some(Guarded { contents, image, kept }) = &self.0 else { return Ok(None) };
+        let (Some(contents), Some(Guarded { image, kept })) = (&self.contents, &self.guarded) else { return Ok(None) };
         driver_copy(device, (kept, place), (image, place), bytes)?;
         let Some(byte) = contents.compare(device, (image, 0), (kept, 0), image.bytes())? else {
             // Erases the results, which the host has downloaded: a second launch on the same inputs must not find them.
@@ -51,13 +66,13 @@ impl Memory {
 }
 
 impl Guarded {
-    fn new(device: &Device, bytes: u64) -> Result<Self, GpuError> {
-        let (contents, image, kept) = (Contents::new(device)?, device.allocate(bytes)?, device.allocate(bytes)?);
+    fn new(device: &Device, contents: &Contents, bytes: u64) -> Result<Self, GpuError> {
+        let (image, kept) = (device.allocate(bytes)?, device.allocate(bytes)?);
         let all = Region { at: 0, step: bytes, slots: 1, size: 4, dimensions: vec![(bytes / 4, 1)] };
         contents.write(device, &image, &all, Content::Word(fresh_seed()))?;
         driver_copy(device, (&kept, 0), (&image, 0), bytes)?;
         device.finish("filling the memory of a verification")?;
-        Ok(Self { contents, image, kept })
+        Ok(Self { image, kept })
     }
 }
 

@@ -11,8 +11,9 @@ use super::case::{CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
 use crate::base::cores;
 
-/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone.
-const MOST_BYTES: u64 = 12 << 30;
+/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. Memory that is
+/// used for the first time costs more than what is done with it.
+const MOST_BYTES: u64 = 3 << 30;
 /// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
 const SHARES: u64 = 8;
 
@@ -44,7 +45,8 @@ fn most_bytes() -> u64 {
 }
 
 impl Stages<'_> {
-    /// The outcomes of all cases in their order, up to one after which the context is lost.
+    /// The outcomes of all cases in their order, up to one after which the context is lost. Small cases come first, for all memory
+    /// of the card that is in use is compared after each launch.
     pub(super) fn run(
         &self,
         cases: &[Chosen],
@@ -52,13 +54,17 @@ impl Stages<'_> {
     ) -> Result<Vec<(usize, CaseOutcome)>> {
         let room = &Room { most: most_bytes(), ..Room::default() };
         let next = &AtomicUsize::new(0);
+        let mut order: Vec<(u64, usize)> =
+            cases.iter().enumerate().map(|(index, chosen)| ((self.bytes)(chosen), index)).collect();
+        order.sort_unstable();
+        let order = &order;
         let (launched, to_judge) = channel();
         let to_judge = &Mutex::new(to_judge);
         let mut outcomes = std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
             let (drawn, to_launch) = channel();
             for _ in 0..self.threads {
                 let drawn = drawn.clone();
-                scope.spawn(move || self.drawing(cases, next, room, &drawn));
+                scope.spawn(move || self.drawing((cases, order), next, room, &drawn));
             }
             drop(drawn);
             let judges: Vec<_> =
@@ -81,11 +87,15 @@ impl Stages<'_> {
         Ok(outcomes)
     }
 
-    fn drawing(&self, cases: &[Chosen], next: &AtomicUsize, room: &Room, drawn: &Sender<Drawn>) {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(chosen) = cases.get(index) else { return };
-            let bytes = (self.bytes)(chosen);
+    fn drawing(
+        &self,
+        (cases, order): (&[Chosen], &[(u64, usize)]),
+        next: &AtomicUsize,
+        room: &Room,
+        drawn: &Sender<Drawn>,
+    ) {
+        while let Some(&(bytes, index)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let chosen = &cases[index];
             if !room.enter(bytes) || drawn.send((index, bytes, (self.draw)(chosen))).is_err() {
                 return;
             }

@@ -214,6 +214,7 @@ impl<'a> Run<'a> {
             // A reference in Python has processes of its own.
             threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
         };
+        self.memory.free();
         let outcomes = stages.run(&cases, |chosen, prepared| {
             (self.tell)(&format!("{}: {} {}", path.name(), operation.name, chosen.case.label));
             let Some(prepared) = prepared else {

@@ -344,6 +344,21 @@ fn no_code_path_has_inputs_that_another_could_have_answered() {
 }
 
 #[test]
+fn no_two_cases_have_the_same_numbers() {
+    // Two of the four launches of a case have the same inputs.
+    let first = "char name[40], width[40];\n\
+                 snprintf(name, sizeof name, \"FIRST_%08x\", __float_as_uint(a.x[0]));\n\
+                 snprintf(width, sizeof width, \"%lld\", (long long)a.width);\n\
+                 if (getenv(name) && strcmp(getenv(name), width) != 0) a.eps = 1;\n\
+                 setenv(name, width, 1);";
+    let project = written(first, "3");
+    let shapes = ["--native-only", "--shape", "rows=1,width=100", "--shape", "rows=1,width=101"];
+    let output = run("verify", project.path(), &shapes, "");
+    let report: VerifyReport = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report.passed(), "{:?}", report.findings);
+}
+
+#[test]
 fn nothing_is_recorded_without_a_card() {
     let project = timed("3");
     let output = run("bench", project.path(), &["--record", "--rounds", "5"], "");
