@@ -4,17 +4,22 @@
 cargo-mutants compiles the program anew for each change, a minute or two each. Here all of a sample are compiled in, each behind a
 condition, and a run of the tests switches one on: the number of it is in a file that the program reads once.
 
-    tests/mutants_at_once.py --count 200 --seed 1 [--minutes 60] [FILE...]
+    tests/mutants_at_once.py --count 200 --seed 1 [--minutes 60] [--jobs 2] [FILE...]
+    tests/mutants_at_once.py --count 200 --plan        # only compiles
+    tests/mutants_at_once.py --planned --jobs 16       # judges what was compiled, on another machine at the same path, say
 
 FILE: only changes of these files; with --diff only of lines that differ from origin/main. The list of changes is that of
 `cargo mutants --list --json` with .cargo/mutants.toml. What cannot be switched (in constants, behind `impl Trait`) is counted
-apart. Needs cargo-mutants, and Python's tree-sitter and tree-sitter-rust. Results are in target/mutants/at-once.json.
+apart. Needs cargo-mutants, and Python's tree-sitter and tree-sitter-rust, but for --planned. Each job has copies of the programs,
+with the name of a file of its own in them. Results are in target/mutants/at-once.json.
 """
 import argparse
+import concurrent.futures
 import json
 import math
 import os
 import pathlib
+import queue
 import random
 import re
 import shutil
@@ -22,14 +27,11 @@ import subprocess
 import sys
 import time
 
-import tree_sitter_rust
-from tree_sitter import Language, Parser
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "target" / "mutants"
 TREE = OUT / "tree"
-SWITCH = OUT / "on"
-RUST = Parser(Language(tree_sitter_rust.language()))
+# Of equal lengths, so that one can stand for the other in a program.
+SWITCH = "on-{:03}".format
 # The tests of a room, the quickest first: a test program, and a part of the names of its tests.
 QUICK_CHEATS = ["all_code_paths", "every_timed_launch", "a_launch_faster", "a_slot_that_is_wrong", "what_is_wrong_in_all",
                 "a_round_for_which", "a_code_path_that_loses", "verify_says"]
@@ -63,15 +65,22 @@ def listed(arguments):
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
 
 
+def parser():
+    import tree_sitter_rust
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_rust.language()))
+
+
 class Source:
     """A file, with the conditions that its changes need."""
 
-    def __init__(self, text):
+    def __init__(self, text, rust):
         self.bytes = text.encode()
         self.starts = [0]
         for line in text.encode().splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
-        self.root = RUST.parse(self.bytes).root_node
+        self.root = rust.parse(self.bytes).root_node
         self.at = {}
 
     def offset(self, place):
@@ -155,11 +164,11 @@ class Source:
 def plant(mutants, dropped):
     """Writes the tree with all mutants but the dropped ones; returns which are in it."""
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
-    sources, planted = {}, []
+    sources, planted, rust = {}, [], parser()
     for number, mutant in mutants.items():
         if number not in dropped:
             name = mutant["file"]
-            source = sources.setdefault(name, Source((ROOT / name).read_text()))
+            source = sources.get(name) or sources.setdefault(name, Source((ROOT / name).read_text(), rust))
             if source.add(number, mutant):
                 planted.append(number)
     for name in filter(None, files):
@@ -170,7 +179,7 @@ def plant(mutants, dropped):
         if source and len(source.bytes) > source.root.end_byte:
             data += source.bytes[source.root.end_byte:]
         if name == "src/lib.rs":
-            data += (ON % SWITCH).encode()
+            data += (ON % (OUT / SWITCH(0))).encode()
         if to.is_symlink() or not to.exists() or to.read_bytes() != data:
             to.unlink(missing_ok=True)
             to.write_bytes(data)
@@ -189,9 +198,11 @@ def compiled(mutants, programs):
         ended = subprocess.run(command, cwd=TREE, env=environment, capture_output=True, text=True)
         messages = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
         if ended.returncode == 0:
-            made = {m["target"]["name"]: m["executable"] for m in messages if m.get("executable") and m["profile"]["test"] and m["target"]["kind"] != ["bin"]}
+            built = [m for m in messages if m.get("executable")]
+            made = {m["target"]["name"]: m["executable"] for m in built if m["profile"]["test"] and m["target"]["kind"] != ["bin"]}
             made["lib"] = made.pop("kernels", None)
-            return made, planted
+            made["program"] = next(m["executable"] for m in built if m["target"]["kind"] == ["bin"] and not m["profile"]["test"])
+            return {name: path for name, path in made.items() if path}, planted
         # A mutant that does not compile is named by its own line; the numbers there are dropped.
         before = len(dropped)
         for message in messages:
@@ -206,26 +217,42 @@ def compiled(mutants, programs):
             sys.exit(f"the changed program does not compile:\n{ended.stderr[-3000:]}")
 
 
-def judged(number, room, programs, seconds):
-    """Whether a test fails while a mutant is on, which, and how long it took."""
-    SWITCH.write_text(str(number))
-    begun = time.time()
-    try:
-        for name, filters in TESTS[room]:
-            # A minute or more, for what nothing else noticed.
-            if not programs.get(name) or seconds < 120 and filters == ["without_a_card"]:
-                continue
-            try:
-                ended = subprocess.run([programs[name], "--quiet", *filters], cwd=TREE, capture_output=True, text=True,
-                                       timeout=max(5, seconds - (time.time() - begun)), start_new_session=True)
-            except subprocess.TimeoutExpired:
-                return "timeout" if name == "lib" else None, time.time() - begun
-            if ended.returncode != 0:
-                failed = re.search(r"^    (\S+)$", ended.stdout, re.M)
-                return failed.group(1) if failed else f"{name} ended with {ended.returncode}", time.time() - begun
-        return None, time.time() - begun
-    finally:
-        SWITCH.write_text("0")
+class Job:
+    """Copies of the programs that read a switch of their own."""
+
+    def __init__(self, number, programs):
+        self.switch = OUT / SWITCH(number)
+        self.programs = {}
+        folder = OUT / f"job-{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, path in programs.items():
+            data = pathlib.Path(path).read_bytes().replace(str(OUT / SWITCH(0)).encode(), str(self.switch).encode())
+            self.programs[name] = folder / ("kernels" if name == "program" else name)
+            self.programs[name].write_bytes(data)
+            self.programs[name].chmod(0o755)
+
+    def judged(self, number, room, seconds):
+        """Whether a test fails while a mutant is on, which, and how long it took."""
+        self.switch.write_text(str(number))
+        begun = time.time()
+        environment = {**os.environ, "KERNELS_PROGRAM": str(self.programs["program"])}
+        try:
+            for name, filters in TESTS[room]:
+                # A minute or more, for what nothing else noticed.
+                if name not in self.programs or seconds < 120 and filters == ["without_a_card"]:
+                    continue
+                left = max(5, seconds - (time.time() - begun))
+                try:
+                    ended = subprocess.run([self.programs[name], "--quiet", *filters], cwd=TREE, env=environment,
+                                           capture_output=True, text=True, timeout=left, start_new_session=True)
+                except subprocess.TimeoutExpired:
+                    return "timeout" if name == "lib" else None, time.time() - begun
+                if ended.returncode != 0:
+                    failed = re.search(r"^    (\S+)$", ended.stdout, re.M)
+                    return failed.group(1) if failed else f"{name} ended with {ended.returncode}", time.time() - begun
+            return None, time.time() - begun
+        finally:
+            self.switch.write_text("0")
 
 
 def wilson(caught, count, z=1.96):
@@ -242,32 +269,57 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seconds", type=float, default=120, help="the most for one change")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--plan", action="store_true", help="compile, and judge nothing")
+    parser.add_argument("--planned", action="store_true", help="judge what --plan compiled")
     parser.add_argument("--programs", default="lib,cli,cheats")
     parser.add_argument("--diff", action="store_true", help="changes of lines that differ from $BASE, origin/main")
     parser.add_argument("--strict", action="store_true", help="exit code 1 where under nine in ten are caught")
     arguments = parser.parse_args()
-    everything = listed(arguments)
-    if not everything:
-        return print("nothing to change")
-    chosen = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
-    mutants = dict(enumerate(chosen, 1))
-    OUT.mkdir(parents=True, exist_ok=True)
-    SWITCH.write_text("0")
-    programs, planted = compiled(mutants, arguments.programs.split(","))
-    print(f"{len(everything)} changes, {len(mutants)} drawn, {len(planted)} can be switched", flush=True)
-    room = lambda number: mutants[number]["file"].split("/")[1]
-    for name in sorted({room(number) for number in planted}):
-        failed, seconds = judged(0, name, programs, 600 if arguments.seconds >= 120 else 100)
-        if failed:
-            sys.exit(f"the tests of {name} fail without any change: {failed}")
-        print(f"{name}: its tests take {seconds:.0f} s", flush=True)
-    results, end = [], time.time() + 60 * arguments.minutes
-    for number in planted:
-        if time.time() > end:
-            break
-        failed, seconds = judged(number, room(number), programs, arguments.seconds)
-        results.append({"room": room(number), "name": mutants[number]["name"], "caught": failed, "seconds": round(seconds, 1)})
-        print(f"{'caught' if failed else 'MISSED'} {seconds:5.1f} s  {mutants[number]['name']}  {failed or ''}", flush=True)
+    plan = OUT / "plan.json"
+    if not arguments.planned:
+        everything = listed(arguments)
+        if not everything:
+            return print("nothing to change")
+        chosen = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
+        mutants = dict(enumerate(chosen, 1))
+        OUT.mkdir(parents=True, exist_ok=True)
+        programs, planted = compiled(mutants, arguments.programs.split(","))
+        print(f"{len(everything)} changes, {len(mutants)} drawn, {len(planted)} can be switched", flush=True)
+        named = [[number, mutants[number]["file"].split("/")[1], mutants[number]["name"]] for number in planted]
+        plan.write_text(json.dumps({"programs": programs, "mutants": named}))
+    if arguments.plan:
+        return
+    planned = json.loads(plan.read_text())
+    jobs = queue.Queue()
+    for number in range(1, arguments.jobs + 1):
+        jobs.put(Job(number, planned["programs"]))
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+
+        def judge(number, room, seconds):
+            job = jobs.get()
+            try:
+                return job.judged(number, room, seconds)
+            finally:
+                jobs.put(job)
+
+        rooms = sorted({room for _, room, _ in planned["mutants"]})
+        unchanged = [pool.submit(judge, 0, room, 600 if arguments.seconds >= 120 else 100) for room in rooms]
+        for room, (failed, seconds) in zip(rooms, (one.result() for one in unchanged)):
+            if failed:
+                sys.exit(f"the tests of {room} fail without any change: {failed}")
+            print(f"{room}: its tests take {seconds:.0f} s", flush=True)
+        end = time.time() + 60 * arguments.minutes
+        results = []
+
+        def one(number, room, name):
+            if time.time() > end:
+                return
+            failed, seconds = judge(number, room, arguments.seconds)
+            results.append({"room": room, "name": name, "caught": failed, "seconds": round(seconds, 1)})
+            print(f"{'caught' if failed else 'MISSED'} {seconds:5.1f} s  {name}  {failed or ''}", flush=True)
+
+        list(pool.map(lambda mutant: one(*mutant), planned["mutants"]))
     (OUT / "at-once.json").write_text(json.dumps(results, indent=1))
     for name in [*TESTS, "all"]:
         some = [one for one in results if name in (one["room"], "all")]
