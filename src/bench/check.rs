@@ -86,7 +86,7 @@ impl<'scope, 'a: 'scope> Checker<'scope, 'a> {
             let to_run = Arc::clone(&to_run);
             scope.spawn(move || all(&to_run))
         };
-        // Each of them shares a check with threads of its own, but for what has to be done in order.
+        // A check starts threads of its own for most of its work; the rest of it leaves cores idle.
         Self { checks, threads: (0..(cores() / 4).clamp(1, 4)).map(|_| thread()).collect() }
     }
 

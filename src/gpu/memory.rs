@@ -7,7 +7,7 @@ pub(crate) fn keep_what_is_freed() {
     // SAFETY: it sets limits of the allocator.
     unsafe {
         libc::mallopt(libc::M_MMAP_MAX, 0);
-        // Threads' own arenas return theirs in any case.
+        // glibc returns an empty heap of a thread's own arena whatever the limits are.
         libc::mallopt(libc::M_ARENA_MAX, 1);
         libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
         libc::mallopt(libc::M_TOP_PAD, 1 << 28);

@@ -5,7 +5,6 @@
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
-use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors, View};
 
 /// The row of a modulation tensor for a row of `x`, plus the row of its table. Empty if there is no such tensor.
@@ -56,32 +55,11 @@ pub(super) fn sums(tensors: &Tensors, row: u64, each: u64, into: &mut Expected) 
     };
     let mut gate = modulation(tensors, "gate", "gate_table", row, each);
     gate.resize(x_row.len(), 1.0);
-    wide(Gated { h: &h_row, x: &x_row, gate: &gate, into });
-}
-
-/// One row.
-struct Gated<'a> {
-    h: &'a [f64],
-    x: &'a [f64],
-    gate: &'a [f64],
-    into: &'a mut Expected,
-}
-
-impl Work for Gated<'_> {
-    type Out = ();
-
-    #[inline(always)]
-    fn run<const ROWS: usize>(self) {
-        let into = self.into;
-        into.values.resize(self.h.len(), 0.0);
-        into.slack.resize(self.h.len(), 0.0);
-        let given = self.h.iter().zip(self.x).zip(self.gate);
-        for ((value, slack), ((h, x), gate)) in into.values.iter_mut().zip(&mut into.slack).zip(given) {
-            let product = x * gate;
-            *value = h + product;
-            // Three roundings: gate plus table, the product, and the sum.
-            *slack = product.abs() * 3.0 * FP32 + value.abs() * 2.0 * FP32;
-        }
+    for ((h, x), gate) in h_row.iter().zip(&x_row).zip(&gate) {
+        let product = x * gate;
+        let sum = h + product;
+        // Three roundings: gate plus table, the product, and the sum.
+        into.push(sum, product.abs() * 3.0 * FP32 + sum.abs() * 2.0 * FP32);
     }
 }
 

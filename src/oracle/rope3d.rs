@@ -8,7 +8,7 @@
 //! by a norm module that stores its output.
 
 use super::arguments::Arguments;
-use super::rounding::{FP32, round_within};
+use super::rounding::{FP32, Grid};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
 
@@ -92,7 +92,7 @@ impl Rope3d {
                 if !self.round_first {
                     return (exact, slack);
                 }
-                round_within(self.dtype, exact, slack)
+                Grid::of(self.dtype).round_within(exact, slack)
             })
             .unzip()
     }

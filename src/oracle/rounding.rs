@@ -89,7 +89,8 @@ impl Grid {
         (if is_beyond { self.beyond } else { rounded }).copysign(value)
     }
 
-    /// As [`round_within`].
+    /// Rounds a value that is known within `slack`, and returns the new slack. Near a tie the value may round to either
+    /// side: the new slack then includes the other neighbour.
     #[inline(always)]
     pub(crate) fn round_within(self, value: f64, slack: f64) -> (f64, f64) {
         let (low, high) = (self.round(value - slack), self.round(value + slack));
@@ -177,14 +178,6 @@ pub(crate) fn bf16_to_f64(bits: u16) -> f64 {
 #[allow(clippy::cast_possible_truncation)]
 pub(crate) fn bf16_bits(value: f64) -> u16 {
     ((value as f32).to_bits() >> 16) as u16
-}
-
-/// Rounds a value that is known within `slack`, and returns the new slack. Near a tie the value may round to either
-/// side: the new slack then includes the other neighbour.
-pub(crate) fn round_within(dtype: DType, value: f64, slack: f64) -> (f64, f64) {
-    let (low, high) = (round(dtype, value - slack), round(dtype, value + slack));
-    let rounded = round(dtype, value);
-    (rounded, (high - rounded).max(rounded - low))
 }
 
 /// The smallest and the largest number of a type to which a value that is known within `slack` may round. They are

@@ -100,7 +100,7 @@ impl Prepared {
         if *timed && layout.bytes > MOST_TIMED {
             return Ok(None);
         }
-        // With the same numbers in all cases, a kernel that is wrong for some numbers would be tried on few.
+        // If all cases had the same numbers, a kernel that is wrong for some numbers would be tried on few of them.
         let own = case.label.bytes().fold(seed, |seed, byte| SplitMix64::mix(seed ^ u64::from(byte)));
         let draw = |poison, stream: u64| {
             let seed = own.wrapping_add(stream);

@@ -11,8 +11,8 @@ use super::case::{CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
 use crate::base::cores;
 
-/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. Memory that is
-/// used for the first time costs more than what is done with it.
+/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. With
+/// more, page faults on new memory take longer than the work on it.
 const MOST_BYTES: u64 = 3 << 30;
 /// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
 const SHARES: u64 = 8;
