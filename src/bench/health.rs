@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::gpu::bus;
+
 /// The state of a card; empty if there is no nvidia-smi.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Health {
@@ -27,7 +29,7 @@ impl Health {
     /// Asks nvidia-smi about one card.
     pub(super) fn ask(ordinal: usize) -> Self {
         let mut health = Self::default();
-        let card = ordinal.to_string();
+        let card = bus(ordinal).unwrap_or_else(|| ordinal.to_string());
         let Some(line) = smi(&["-i", &card, "--query-gpu=clocks_event_reasons.active,utilization.gpu"]) else {
             return health;
         };

@@ -97,6 +97,16 @@ pub(super) fn describe(ordinal: i32, cuda: i32) -> Result<Card, GpuError> {
     })
 }
 
+/// Where a card lies on the PCI bus, `00000000:0F:00.0`, by which nvidia-smi finds it: its own numbers are not those of
+/// `CUDA_VISIBLE_DEVICES`.
+pub(crate) fn bus(ordinal: usize) -> Option<String> {
+    let device = result::device::get(i32::try_from(ordinal).ok()?).ok()?;
+    // SAFETY: the driver returned `device`.
+    let ask = |attribute| unsafe { result::device::get_attribute(device, attribute) }.ok();
+    let (domain, bus) = (ask(A::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?, ask(A::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?);
+    Some(format!("{domain:08X}:{bus:02X}:{:02X}.0", ask(A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?))
+}
+
 /// `580.159.04`, as the kernel module reports it.
 fn driver_version() -> Option<String> {
     let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;

@@ -27,8 +27,8 @@ mod staging;
 mod state;
 
 pub(crate) use buffer::Buffer;
-pub(crate) use card::slug;
 pub use card::{Card, probe};
+pub(crate) use card::{bus, slug};
 pub(crate) use device::Device;
 pub use driver::GpuError;
 pub use graph::Graph;

@@ -177,7 +177,9 @@ impl Oracle for Python {
         let all = &numbers[place(row * length)..place((row + 1) * length)];
         let chosen = (*alternatives > 1).then(|| chosen(all, place(1), name, row, tensors));
         let values = chosen.as_deref().unwrap_or(all);
-        let largest = values.iter().fold(0f64, |most, value| most.max(value.abs()));
+        // An infinite element says nothing of the others: their budget is that of a row without it.
+        let finite = values.iter().filter(|value| value.is_finite());
+        let largest = finite.fold(0f64, |most, value| most.max(value.abs()));
         let absolute = self.tolerance.absolute.unwrap_or(largest * OF_LARGEST);
         // The comparison itself allows half an ulp. Integers and 8-bit floats are rounded from an fp32 value: their
         // budget is that of the fp32 value.
@@ -302,6 +304,28 @@ def turned(x, factor):
                 assert_eq!(row(&one.join().unwrap().unwrap(), 0), [0.0, 2.5, 5.0]);
             }
         });
+    }
+
+    #[test]
+    fn an_infinite_element_leaves_the_budget_of_its_row_as_it_is() {
+        let slack = |numbers: [f64; 3]| {
+            let output = Output {
+                name: "y".to_owned(),
+                dtype: DType::F32,
+                numbers: numbers.to_vec(),
+                length: 3,
+                alternatives: 1,
+            };
+            let mut expected = Expected::default();
+            let python = Python { outputs: vec![output], tolerance: Tolerance::default() };
+            python.row(&Tensors::default(), 0, 0, &mut expected);
+            expected.slack
+        };
+        let all_finite = slack([8.0, 1e-6, 0.0]);
+        assert!(all_finite[1] > 8.0 * OF_LARGEST && all_finite[1] < 9.0 * OF_LARGEST);
+        for other in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert_eq!(slack([8.0, 1e-6, other])[..2], all_finite[..2]);
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! One case on one code path: four launches, and a comparison of every byte. The three stages (drawing the inputs,
 //! launching, judging) work on different cases at the same time.
 
-use anyhow::{Result, bail};
+use std::thread::ScopedJoinHandle;
+
+use anyhow::{Result, anyhow, bail};
 
 use super::compare::{Scope, compare};
 use super::finding::Kind;
@@ -63,6 +65,9 @@ const MANY_OPERATIONS: f64 = 5e10;
 /// slots.
 pub(super) const MOST_TIMED: u64 = 1 << 29;
 
+/// Slots of this size are drawn on several threads.
+const LARGE: u64 = 1 << 24;
+
 /// References in Python that run at the same time for one code path; up to three paths are verified at the same time.
 const REFERENCES: usize = 3;
 
@@ -106,9 +111,23 @@ impl Prepared {
             let seed = own.wrapping_add(stream);
             Slot::new(&bound, &layout, poison, case.inputs, seed)
         };
-        let first = draw(Poison::NotANumber, 1);
-        let again = first.repoisoned(&bound, &layout, Poison::Finite);
-        let runs = [(first, 0), (again, 0), (draw(Poison::NotANumber, 2), 1), (draw(Poison::Finite, 3), 0)];
+        let twice = || {
+            let first = draw(Poison::NotANumber, 1);
+            let again = first.repoisoned(&bound, &layout, Poison::Finite);
+            (first, again)
+        };
+        let ((first, again), second, third) = if layout.bytes < LARGE {
+            (twice(), draw(Poison::NotANumber, 2), draw(Poison::Finite, 3))
+        } else {
+            // Few large cases are under way at a time.
+            std::thread::scope(|scope| -> Result<_> {
+                let second = scope.spawn(|| draw(Poison::NotANumber, 2));
+                let third = scope.spawn(|| draw(Poison::Finite, 3));
+                let joined = |thread: ScopedJoinHandle<Slot>| thread.join().map_err(|_| anyhow!("drawing panicked"));
+                Ok((twice(), joined(second)?, joined(third)?))
+            })?
+        };
+        let runs = [(first, 0), (again, 0), (second, 1), (third, 0)];
         let mut prepared = Self { bound, layout, runs, references: Vec::new() };
         let elements: u64 = prepared.bound.tensors.iter().map(BoundTensor::elements).sum();
         if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
@@ -189,6 +208,10 @@ impl Prepared {
                 Err(error) => {
                     outcome.lost = error.sticky;
                     outcome.faults.push((Kind::LaunchFailed, error.to_string()));
+                    if !outcome.lost {
+                        // The slot lies in the memory, but not in its guarded copy.
+                        memory.free();
+                    }
                     return Ok(outcome.into());
                 }
             }

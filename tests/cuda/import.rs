@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Ran, Test, cuda, not_run, torch};
+use crate::support::{Ran, Test, cuda, not_run, root, torch};
 
 const HEAD: &str = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n";
 
@@ -182,4 +182,34 @@ fn a_module_of_ones_own_is_imported_with_its_shapes() {
     test.write("s.toml", "[bench]\nrows = 512\n\n[verify]\nrows = 3\n");
     run("search import --module mlp.py --shapes s.toml --out other").expect(1, &["s.toml", "under [bench]"]);
     run("search import --module mlp.py --out other").expect(2, &["--shapes"]);
+}
+
+/// `kernels bench --against compile` of a project with a reference of its own, as far as it needs no card.
+#[test]
+fn both_torches_compile_a_reference() {
+    let torches = match torch::torches() {
+        Ok(torches) => torches,
+        Err(why) => return not_run(&format!("torch.compile of a reference: {why}")),
+    };
+    let test = Test::new();
+    test.write(
+        "reference.py",
+        "def helper(x):\n    return x * 2\n\ndef scaled(x, factor, **sizes):\n    return helper(x) * factor\n",
+    );
+    let script = format!(
+        "import sys, types, torch\n\
+         sys.path.insert(0, {:?})\n\
+         from peers.operations.own import Own\n\
+         tensor = lambda role: types.SimpleNamespace(role=role)\n\
+         case = types.SimpleNamespace(values={{}}, all={{'factor': 3.0, 'rows': 4}},\n    \
+         reference={{'file': {:?}, 'function': 'scaled'}}, tensors={{'out': tensor('output'), 'x': tensor('input')}})\n\
+         formula = Own(case).formulas()['reference']\n\
+         x = torch.arange(4.0)\n\
+         assert torch.compile(formula, backend='aot_eager', fullgraph=True)(x)[0].equal(6 * x)\n",
+        root().join("src/against/python"),
+        test.at("reference.py"),
+    );
+    for mut python in [torches.oldest(), torches.newest()] {
+        Ran::of(python.args(["-c", &script])).expect(0, &[]);
+    }
 }

@@ -26,6 +26,8 @@ class Own(Adapter):
         try:
             spec = importlib.util.spec_from_file_location("reference", path)
             module = importlib.util.module_from_spec(spec)
+            # torch.compile imports the module of a function that it traces by its name.
+            sys.modules[spec.name] = module
             sys.path.append(str(path.parent))
             spec.loader.exec_module(module)
             self.function = getattr(module, case.reference["function"])
@@ -34,12 +36,14 @@ class Own(Adapter):
         finally:
             if str(path.parent) in sys.path:
                 sys.path.remove(str(path.parent))
+        parameters = inspect.signature(self.function).parameters
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        self.takes = None if takes_all else frozenset(parameters)
 
     def called(self, tensors):
         named = {**self.case.all, **tensors}
-        parameters = inspect.signature(self.function).parameters
-        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-            named = {name: value for name, value in named.items() if name in parameters}
+        if self.takes is not None:
+            named = {name: value for name, value in named.items() if name in self.takes}
         found = self.function(**named)
         return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 
