@@ -1,4 +1,6 @@
 // The kernels for bf16.
 #include "instantiate.cuh"
 
-const void* attention::attention_kernel_bf16(int head_dim) { return find_kernel<BF16>(head_dim); }
+const void* attention::attention_kernel_bf16(int head_dim, int groups) {
+  return find_kernel<BF16>(head_dim, groups);
+}

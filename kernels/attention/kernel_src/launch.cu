@@ -29,6 +29,8 @@ enum Causal : int { kNone = 0, kTopLeft = 1, kBottomRight = 2 };
 // Numbers of tokens are 32-bit in the kernel, and sums of two of them are as well.
 constexpr int64_t kMostTokens = 1000000000;
 constexpr float kLog2E = 1.44269504f;
+// K and V of the heads that take turns, which are to stay in L2.
+constexpr int64_t kSetBytes = 32 << 20;
 
 // A tensor as a caller passes it.
 struct Tensor {
@@ -69,15 +71,23 @@ Rows rows_of(const Tensor& t, const Sizes& of) {
           of.tokens > 1 ? static_cast<int>(t.token_stride) : 0};
 }
 
+// How many heads take turns, the tiles that see the most keys first.
+unsigned heads_of_set(const AttentionArguments& a, int64_t head_dim) {
+  const int64_t bytes = 2 * 2 * head_dim * a.tokens_k;  // of one head's keys and values
+  if (bytes == 0) return a.all_heads;
+  const int64_t heads = (bytes < kSetBytes ? kSetBytes / bytes : 1) * a.heads_per_kv_head;
+  return heads < a.all_heads ? static_cast<unsigned>(heads) : a.all_heads;
+}
+
 // Of a head_dim that there is a kernel for.
 template <int kDim>
-int launch(const void* kernel, AttentionArguments a, unsigned blocks, cudaStream_t stream) {
+int launch(const void* kernel, AttentionArguments a, unsigned blocks, int groups, cudaStream_t stream) {
   // More than 48 KB has to be asked for. It is no work for the device, and cheap.
-  constexpr int kBytes = Tile<kDim>::kSharedBytes;
+  const int bytes = Tile<kDim>::shared_bytes(groups);
   const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-  if (const cudaError_t error = cleared(cudaFuncSetAttribute(kernel, attribute, kBytes))) return error;
+  if (const cudaError_t error = cleared(cudaFuncSetAttribute(kernel, attribute, bytes))) return error;
   void* parameters[] = {&a};
-  return cleared(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), parameters, kBytes, stream));
+  return cleared(cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads, groups), parameters, bytes, stream));
 }
 
 }  // namespace
@@ -129,12 +139,19 @@ extern "C" int attention_launch(void* o, void* lse, const void* q, const void* k
   a.o = rows_of(to, of_queries), a.q = rows_of(queries, of_queries), a.lse = static_cast<float*>(lse);
   a.k = rows_of(key, of_keys), a.v = rows_of(value, of_keys);
   a.tokens_q = static_cast<int>(tokens_q), a.tokens_k = static_cast<int>(tokens_k);
-  a.heads = static_cast<int>(heads), a.heads_per_kv_head = static_cast<int>(heads / kv_heads);
-  a.query_tiles = static_cast<int>(query_tiles), a.diagonal = static_cast<int>(diagonal);
+  a.heads = static_cast<unsigned>(heads), a.heads_per_kv_head = static_cast<int>(heads / kv_heads);
+  a.all_heads = static_cast<unsigned>(batch * heads), a.set_heads = causal == kNone ? 1 : heads_of_set(a, head_dim);
+  a.query_tiles = static_cast<unsigned>(query_tiles), a.diagonal = static_cast<int>(diagonal);
   a.scale_log2 = scale * kLog2E;
-  const void* kernel = (dtype == kF16 ? attention_kernel_f16 : attention_kernel_bf16)(static_cast<int>(head_dim));
+  const auto kernel_of = dtype == kF16 ? attention_kernel_f16 : attention_kernel_bf16;
+  const void* kernel = kernel_of(static_cast<int>(head_dim), 1);
+  int arch = 0, groups = 1;
+  if (const cudaError_t error = code_arch(kernel, arch)) return error;
+  if (causal != kNone && blocks < kFewTiles && arch <= kLastOfTwo) {
+    groups = 2, kernel = kernel_of(static_cast<int>(head_dim), groups);
+  }
   const auto launch_kernel = head_dim == 64 ? launch<64> : launch<128>;
-  return launch_kernel(kernel, a, static_cast<unsigned>(blocks), static_cast<cudaStream_t>(stream));
+  return launch_kernel(kernel, a, static_cast<unsigned>(blocks), groups, static_cast<cudaStream_t>(stream));
 }
 
 // What a code says. Never null; lives as long as the program.

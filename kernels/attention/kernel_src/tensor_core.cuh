@@ -11,17 +11,27 @@
 namespace attention {
 using namespace common;
 
-// The block's index, and the lane, read again at each use: the compiler does not hold what follows from them in
-// registers instead.
+// The block's index, the thread's group (its y) and the lane, read again at each use: the compiler does not hold what
+// follows from them in registers instead.
 __device__ __forceinline__ int block_number() {
   int number;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+  return number;
+}
+__device__ __forceinline__ int group_of_thread() {
+  int number;
+  asm volatile("mov.u32 %0, %%tid.y;" : "=r"(number));
   return number;
 }
 __device__ __forceinline__ int lane_number() {
   int number;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(number));
   return number;
+}
+
+// __syncthreads of some of the block's threads, at a barrier of their own: 1 to 15.
+__device__ __forceinline__ void sync_some(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // Makes the value opaque, so that what follows from it is computed where it is used and not hoisted out of the loop.

@@ -1,10 +1,12 @@
 // out[column] = the sum over the rows of x[row, column], in fp32.
 //
 // The floor is memory: x is read once. Rows are parted into groups, so that there are blocks for every SM; each block sums
-// a strip of columns over one group, and a second kernel adds the groups' sums. No atomics: every sum has a fixed order,
-// and the same number of groups gives the same bits.
+// a strip of columns over one group. The groups' sums are added by a second kernel, or where a strip's groups are a cluster,
+// by the first of its blocks. No atomics: every sum has a fixed order, and the same number of groups gives the same
+// bits.
 #pragma once
 #include "arguments.h"
+#include "cluster.cuh"
 #include "pack.cuh"
 #include "tuning.h"
 
@@ -23,6 +25,58 @@ __device__ __forceinline__ void store_sum(const ColumnSumArguments& a, int64_t c
   }
 }
 
+// Code that can run in clusters: for sm_90 and sm_100, for on sm_120 it spills. Smaller accesses leave too few columns a strip
+// to be worth it.
+template <typename T, int N>
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+constexpr bool kInClusters = Pack<T, N>::kBytes == 16;
+#else
+constexpr bool kInClusters = false;
+#endif
+
+// What the first block of a cluster receives: the sums of each group, two columns at a time.
+template <int COLUMNS>
+struct Received {
+  float2 sums[kMostBlocksOfACluster][COLUMNS / 2];
+  Mbarrier barrier;
+};
+
+template <int COLUMNS>
+__device__ __forceinline__ void begin_cluster(Received<COLUMNS>& received, int bytes) {
+  if (threadIdx.x == 0) {
+    mbarrier_init(received.barrier);
+    mbarrier_init_fence();
+    mbarrier_expect(received.barrier, bytes);  // in the other blocks nobody waits for it
+  }
+  __syncwarp();
+  cluster_arrive();
+}
+
+// Each block sends the sums of its rows of threads, `rows` rows of `columns`, to the first, which adds the groups'.
+template <typename T, int COLUMNS>
+__device__ __forceinline__ void add_in_cluster(const ColumnSumArguments& a, const float* sums, int rows, int columns,
+                                               Received<COLUMNS>& received) {
+  cluster_wait();  // the first block has its mbarrier
+  for (int i = threadIdx.x; i < columns / 2; i += kThreads) {
+    float2 total = make_float2(0.0f, 0.0f);
+    for (int r = 0; r < rows; ++r) {
+      const float2 s = reinterpret_cast<const float2*>(sums + r * columns)[i];
+      total.x += s.x;
+      total.y += s.y;
+    }
+    send(&received.sums[blockIdx.y][i], received.barrier, 0, total);
+  }
+  if (blockIdx.y != 0) return;
+  mbarrier_wait(received.barrier, 0);
+  for (int i = threadIdx.x; i < columns; i += kThreads) {
+    const int64_t column = static_cast<int64_t>(blockIdx.x) * columns + i;
+    if (column >= a.width) return;
+    float total = 0.0f;
+    for (int g = 0; g < a.groups; ++g) total += reinterpret_cast<const float*>(received.sums[g])[i];
+    store_sum<T>(a, column, total);
+  }
+}
+
 // Block (x, y) sums strip x over group y. Its threads are rows of `lanes`; each has N columns in fp32 registers and goes
 // down every (threads / lanes)th row, with several loads under way.
 template <typename T, int N>
@@ -32,7 +86,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfAnSM) column_sum_rows(const
   if (a.partial != nullptr) asm volatile("griddepcontrol.launch_dependents;");
 #endif
   constexpr int kLoads = kInFlight<Pack<T, N>::kBytes>;
-  __shared__ float sums[kThreads * N];
+  __shared__ alignas(8) float sums[kThreads * N];
+  __shared__ Received<kMostLanes * N> received;
+  const bool in_cluster = kInClusters<T, N> && a.partial == nullptr && a.groups > 1;
+  if constexpr (kInClusters<T, N>) {
+    if (in_cluster) begin_cluster(received, a.groups * a.lanes * N * 4);
+  }
   const int lane = threadIdx.x % a.lanes, first = threadIdx.x / a.lanes, step = kThreads / a.lanes;
   const int64_t pack = static_cast<int64_t>(blockIdx.x) * a.lanes + lane, start = blockIdx.y * a.rows_per_group;
   const int64_t end = start + a.rows_per_group < a.rows ? start + a.rows_per_group : a.rows;
@@ -67,6 +126,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfAnSM) column_sum_rows(const
   for (int j = 0; j < N; ++j) sums[threadIdx.x * N + j] = sum[j];
   __syncthreads();
   const int columns = a.lanes * N;
+  if constexpr (kInClusters<T, N>) {
+    if (in_cluster) return add_in_cluster<T>(a, sums, step, columns, received);
+  }
   for (int i = threadIdx.x; i < columns; i += kThreads) {
     const int64_t column = static_cast<int64_t>(blockIdx.x) * columns + i;
     if (column >= a.width) return;

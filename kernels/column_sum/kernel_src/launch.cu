@@ -1,5 +1,5 @@
 // The launcher: it checks every argument, parts the rows into groups, and launches the kernel that sums them, and behind it
-// the one that adds the groups.
+// the one that adds the groups, unless they are clusters.
 //
 // Rows are any distance apart, elements of a row side by side. No output may overlap an input. Nothing here waits for the
 // device.
@@ -54,14 +54,30 @@ int widest_access(const ColumnSumArguments& a, int size) {
   return size;
 }
 
+auto kernels_of(int type) {
+  return type == kF32   ? column_sum_kernel_f32
+         : type == kF16 ? column_sum_kernel_f16
+                        : column_sum_kernel_bf16;
+}
+
+// Answers in `clusters` whether the loaded code has clusters.
+cudaError_t has_clusters(int type, bool& clusters) {
+  int arch = 0;
+  const cudaError_t error = code_arch(kernels_of(type)(16), arch);
+  clusters = arch >= 90 && arch < 120;
+  return error;
+}
+
 int launch_rows(const ColumnSumArguments& a, int type, int access, cudaStream_t stream) {
-  const auto kernel_of = type == kF32   ? column_sum_kernel_f32
-                         : type == kF16 ? column_sum_kernel_f16
-                                        : column_sum_kernel_bf16;
   const int64_t columns = a.lanes * (access / (type == kF32 ? 4 : 2)), strips = (a.width - 1) / columns + 1;
   const dim3 grid(static_cast<unsigned>(strips), static_cast<unsigned>(a.groups));
+  cudaLaunchAttribute attribute = in_clusters(1);
+  attribute.val.clusterDim.y = static_cast<unsigned>(a.groups);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid, config.blockDim = dim3(kThreads), config.stream = stream;
+  config.attrs = &attribute, config.numAttrs = a.partial == nullptr && a.groups > 1 ? 1 : 0;
   void* parameters[] = {const_cast<ColumnSumArguments*>(&a)};
-  return cleared(cudaLaunchKernel(kernel_of(access), grid, dim3(kThreads), parameters, 0, stream));
+  return cleared(cudaLaunchKernelExC(&config, kernels_of(type)(access), parameters));
 }
 
 int launch_groups(const ColumnSumArguments& a, int type, cudaStream_t stream) {
@@ -102,20 +118,26 @@ extern "C" int column_sum_launch(void* out, void* out_f32, void* scratch, const 
   if (width == 0) return cudaSuccess;
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
   const int size = dtype == kF32 ? 4 : 2, access = widest_access(a, size);
-  a.lanes = lanes_of(width * size / access);
   // As many rows a group, and as many groups as that leaves with rows.
   a.rows_per_group = rows == 0 ? 1 : (rows - 1) / groups + 1;
   a.groups = rows == 0 ? 1 : static_cast<int>((rows - 1) / a.rows_per_group + 1);
-  a.partial = a.groups > 1 ? sums : nullptr;
+  bool clusters = false;
+  if (const cudaError_t error = has_clusters(dtype, clusters)) return error;
+  clusters = clusters && access == 16 && is_cluster(a.groups);
+  a.lanes = clusters ? lanes_in_clusters(width * size / access) : lanes_of(width * size / access);
+  a.partial = a.groups > 1 && !clusters ? sums : nullptr;
   if (const int error = launch_rows(a, dtype, access, on)) return error;
   return a.partial != nullptr ? launch_groups(a, dtype, on) : cudaSuccess;
 }
 
-// The number of groups that is fast on a card of so many SMs, by shape alone. 1 where a size is not positive or the type
-// unknown, which the launcher refuses.
+// The number of groups that is fast on a card of so many SMs: by the shape, and by whether the code that the current device
+// runs has clusters. 1 where a size is not positive or the type unknown, which the launcher refuses.
 extern "C" int64_t column_sum_groups(int64_t rows, int64_t width, int dtype, int64_t sms) {
   if (rows < 1 || width < 1 || sms < 1 || width > INT32_MAX || sms > 8192 || dtype < kF32 || dtype > kBF16) return 1;
-  return fast_groups(rows, (width * (dtype == kF32 ? 4 : 2) + 15) / 16, sms);
+  const int64_t row_bytes = width * size_of(dtype);
+  bool clusters = false;
+  if (has_clusters(dtype, clusters) != cudaSuccess) clusters = true;  // no card says: as an H100
+  return fast_groups(rows, (row_bytes + 15) / 16, sms, clusters && row_bytes % 16 == 0);
 }
 
 // What the launcher's return value means.

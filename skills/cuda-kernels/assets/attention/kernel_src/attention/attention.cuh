@@ -2,6 +2,8 @@
 //
 // A block takes 128 queries of one head and goes over the keys in tiles, each of its four warps for 32 queries of its
 // own. K and V have one tile each in shared memory: while one is multiplied, the next of the other is on its way.
+// With two groups of four warps, the first takes every other tile of keys and the second the rest, for the same queries,
+// in shared memory of its own.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -77,34 +79,99 @@ struct RunningRow {
 // What a block works on.
 struct Work {
   int64_t batch;
-  int head, first_query;
+  unsigned head;
+  int first_query;
   // The head's first token in a tensor of which so many heads in a row share one.
   __device__ __forceinline__ uint16_t* head_of(const Rows& rows, int sharing = 1) const {
     return static_cast<uint16_t*>(rows.data) + batch * rows.batch_stride + head / sharing * rows.head_stride;
   }
 };
 
-// Blocks begin in the order of their numbers. With a causal mask a head's last queries see the most keys: they first.
+// Blocks begin in the order of their numbers. With a causal mask the last queries see the most keys: those of all heads
+// of a set go first, and what is left for its end is short.
 __device__ __forceinline__ Work work_of_block(const AttentionArguments& a) {
-  const int number = block_number(), tile = a.query_tiles - 1 - number % a.query_tiles;
-  const int head = number / a.query_tiles;
+  const unsigned number = block_number(), set_blocks = a.set_heads * a.query_tiles;
+  const unsigned first_head = number / set_blocks * a.set_heads, in_set = number % set_blocks;
+  const unsigned set_heads = min(a.set_heads, a.all_heads - first_head), head = first_head + in_set % set_heads;
+  const int tile = a.query_tiles - 1 - in_set / set_heads;
   return {head / a.heads, head % a.heads, tile * kQueries};
 }
 
-// Blackwell: which rows' places are worked out at each step of the scores. All at once, ahead of the copies, they are more
-// than there are registers for.
-template <int kDim>
-constexpr bool kQueriesAnew = kDim == 128 && kUsed<100, 119>;
-template <int kDim>
-constexpr bool kKeysAnew = kDim == 128 ? kUsed<100, 119> : kUsed<100>;
+// The thread's group, asked anew at each use: kept through the loop, what follows from it is a register more.
+template <int kGroups>
+__device__ __forceinline__ int group_number() {
+  return kGroups == 1 ? 0 : group_of_thread();
+}
 
-template <typename T, int kDim>
-__global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
+// Waits for the threads of the group.
+template <int kGroups>
+__device__ __forceinline__ void sync_group() {
+  if (kGroups == 1) {
+    __syncthreads();
+  } else {
+    sync_some(1 + group_number<kGroups>(), kThreads);
+  }
+}
+
+// Where the group's tile of K is; that of V follows.
+template <int kDim, int kGroups>
+__device__ __forceinline__ uint32_t own_keys(uint32_t q_tile) {
+  return q_tile + Tile<kDim>::kQueryBytes + group_number<kGroups>() * 2 * Tile<kDim>::kKeyBytes;
+}
+
+// The second group hands over what it has of each row: floats of shared memory that are kThreads apart, from `to` on.
+template <int kDim>
+__device__ __forceinline__ void hand_over(float* to, const float (&o)[kFragments][kDim / 8][4],
+                                          const RunningRow (&rows)[kThreadRows]) {
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) {
+    *to = rows[r].shift, to += kThreads;
+    *to = rows[r].sum, to += kThreads;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i, to += kThreads) *to = o[r / 2][n][r % 2 * 2 + i];
+  }
+}
+
+// The first adds that to its own.
+template <int kDim>
+__device__ __forceinline__ void take_over(const float* from, float (&o)[kFragments][kDim / 8][4],
+                                          RunningRow (&rows)[kThreadRows]) {
+#pragma unroll
+  for (int r = 0; r < kThreadRows; ++r) {
+    const float shift = fmaxf(rows[r].shift, *from), own = exp2_fast(rows[r].shift - shift);
+    const float other = exp2_fast(*from - shift);
+    from += kThreads;
+    rows[r].shift = shift, rows[r].sum = fmaf(rows[r].sum, own, *from * other), from += kThreads;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i, from += kThreads) {
+        float& x = o[r / 2][n][r % 2 * 2 + i];
+        x = fmaf(x, own, *from * other);
+      }
+  }
+}
+
+// Blackwell, and two groups: which rows' places are worked out at each step of the scores. All at once, ahead of the
+// copies, they are more than there are registers for.
+template <int kDim>
+constexpr bool kQueriesAnew = kDim == 128 && kUsed<100>;
+template <int kDim, int kGroups>
+constexpr bool kKeysAnew = kDim == 128 ? kUsed<100, 119> : kGroups > 1 || kUsed<100>;
+
+template <typename T, int kDim, int kGroups>
+__global__ void __launch_bounds__(kGroups * kThreads, Tile<kDim>::kBlocks / kGroups)
     attention_forward(const __grid_constant__ AttentionArguments a) {
+  if constexpr (kGroups > 1 && !kUsed<kOldest, kLastOfTwo>) {
+    __trap();
+    return;
+  }
   using Tile = Tile<kDim>;
-  constexpr int kKeys = Tile::kKeys, kRowBytes = Tile::kRowBytes;
+  constexpr int kKeys = Tile::kKeys, kStep = kGroups * kKeys, kRowBytes = Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const uint32_t q_tile = shared_address(shared), k_tile = q_tile + Tile::kQueryBytes;
+  const uint32_t q_tile = shared_address(shared), k_tile = own_keys<kDim, kGroups>(q_tile);
   const uint32_t v_tile = k_tile + Tile::kKeyBytes;
 
   const Work work = work_of_block(a);
@@ -112,8 +179,12 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
   // The keys that the block's last query sees, which are also all that any of its queries sees.
   const int keys = min(a.tokens_k, first_query + queries + a.diagonal);
 
+  const int group = group_number<kGroups>();
+  int first_key = group * kKeys;
+
   const uint16_t* k = own_chunk<kDim>(work.head_of(a.k, a.heads_per_kv_head), a.k.token_stride);
   const uint16_t* v = own_chunk<kDim>(work.head_of(a.v, a.heads_per_kv_head), a.v.token_stride);
+  k += int64_t{first_key} * a.k.token_stride, v += int64_t{first_key} * a.v.token_stride;
   const uint16_t* q = own_chunk<kDim>(work.head_of(a.q) + int64_t{first_query} * a.q.token_stride, a.q.token_stride);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // Of the elements that mma gives a thread: the first row and column.
@@ -131,14 +202,18 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
   float o[kFragments][kDim / 8][4] = {};
   RunningRow rows[kThreadRows];
 
-  copy_tile<kDim, kQueries>(q_tile, q, a.q, queries);
-  if (keys > 0) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys);
-
-  for (int first_key = 0; first_key < keys; first_key += kKeys) {
+  if (group == 0) copy_tile<kDim, kQueries>(q_tile, q, a.q, queries);
+  if (first_key < keys) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys - first_key);
+  if (kGroups > 1) {
     wait_for_copies();
-    __syncthreads();  // this K is there, and nobody needs the last V any more
-    copy_tile<kDim, kKeys>(v_tile, v, a.v, keys - first_key);
-    v += int64_t{kKeys} * a.v.token_stride;
+    __syncthreads();  // Q is there for both groups
+  }
+
+  for (; first_key < keys; first_key += kStep) {
+    wait_for_copies();
+    sync_group<kGroups>();  // this K is there, and nobody needs the last V any more
+    copy_tile<kDim, kKeys>(own_keys<kDim, kGroups>(q_tile) + Tile::kKeyBytes, v, a.v, keys - first_key);
+    v += int64_t{kStep} * a.v.token_stride;
 
     // Scores: s = q k^T. The 16 x 8 fragments of k^T are rows of K as they lie.
     float s[kFragments][kKeys / 8][4] = {};
@@ -146,7 +221,7 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
     for (int d = 0; d < kDim / 16; ++d) {
       uint32_t left[kFragments][4];
       const uint32_t q_here = kQueriesAnew<kDim> ? rematerialize(q_rows) : q_rows;
-      const uint32_t k_here = kKeysAnew<kDim> ? rematerialize(k_rows) : k_rows;
+      const uint32_t k_here = kKeysAnew<kDim, kGroups> ? rematerialize(k_rows) : k_rows;
 #pragma unroll
       for (int f = 0; f < kFragments; ++f) load_matrices(left[f], (q_here ^ (d * 32)) + f * 16 * kRowBytes);
 #pragma unroll
@@ -161,9 +236,11 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
       }
     }
     wait_for_copies();
-    __syncthreads();  // this V is there, and nobody needs this K any more
-    k += int64_t{kKeys} * a.k.token_stride;
-    if (first_key + kKeys < keys) copy_tile<kDim, kKeys>(k_tile, k, a.k, keys - first_key - kKeys);
+    sync_group<kGroups>();  // this V is there, and nobody needs this K any more
+    k += int64_t{kStep} * a.k.token_stride;
+    if (first_key + kStep < keys) {
+      copy_tile<kDim, kKeys>(own_keys<kDim, kGroups>(q_tile), k, a.k, keys - first_key - kStep);
+    }
 
     // The mask, where the tile goes past the keys that the block's first query sees.
     const int first_row = rematerialize(first_query);
@@ -240,6 +317,15 @@ __global__ void __launch_bounds__(kThreads, Tile<kDim>::kBlocks)
   // Where there was no key, the copies of Q are still on their way to where o goes.
   wait_for_copies();
   __syncthreads();
+  if (kGroups > 1) {
+    float* const handed_over = reinterpret_cast<float*>(shared) + threadIdx.x;
+    const bool second = group_number<kGroups>() > 0;
+    if (second) hand_over<kDim>(handed_over, o, rows);
+    __syncthreads();
+    if (second) return;
+    take_over<kDim>(handed_over, o, rows);
+    sync_group<kGroups>();  // o is staged where that was
+  }
   // o takes the place of the warp's own queries, so that it leaves in 16-byte stores.
   unsigned char* const staged = shared + warp * kWarpQueries * kRowBytes;
 #pragma unroll

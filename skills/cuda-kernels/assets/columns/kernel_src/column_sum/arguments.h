@@ -8,7 +8,7 @@ struct ColumnSumArguments {
   const void* x;
   void* out;         // in the type of x, or null
   float* out_f32;    // or null
-  float* partial;    // [groups, width]; null where one group has all rows
+  float* partial;    // [groups, width]; null where one group has all rows, or a strip's groups are a cluster
   int64_t rows, width;
   int64_t stride;          // elements from row to row
   int64_t rows_per_group;
