@@ -58,6 +58,7 @@ mod publish;
 mod search;
 mod search_model;
 mod search_pages;
+mod searched;
 mod signatures;
 mod sources;
 #[cfg(target_os = "linux")]
