@@ -1,18 +1,18 @@
 //! Writes what became of a candidate to the journal, stage by stage. Here, in the order of the candidates, it is decided
 //! whether one is an earlier one again.
 
-use anyhow::Result;
+use std::sync::mpsc::Receiver;
+
+use anyhow::{Context as _, Result};
 
 use super::evaluate::{Built, Verdict};
 use super::event::{self, Attempt, Caught, Compiled, Judged, Outcome, Plan, Proposed, Stage};
-use super::job::{Death, Done};
+use super::job::Done;
 use super::ledger::Ledger;
-use super::novelty;
 use super::proposer::Answer;
-use super::slot::{Inbox, Step};
-use super::sources::Sources;
+use super::slot::Step;
 use super::state::{Candidate, State};
-use super::twins::{same_code, twin};
+use super::twins::{compared, same_code, twin};
 
 /// Whether a candidate has not come to the end of its stages, but for the confirmation.
 pub(super) fn is_open(candidate: &Candidate) -> bool {
@@ -26,19 +26,16 @@ pub(super) fn is_open(candidate: &Candidate) -> bool {
 }
 
 /// Takes the steps of a candidate as they come, and writes those that are not written yet.
-pub(super) fn candidate(search: &mut Ledger, plan: &Plan, inbox: &mut Inbox) -> Result<()> {
+pub(super) fn candidate(search: &mut Ledger, plan: &Plan, steps: &Receiver<Result<Step>>) -> Result<()> {
     let id = plan.candidate;
-    let known = |search: &Ledger| search.state.candidate(id).cloned();
-    while known(search).is_some_and(|candidate| is_open(&candidate)) {
-        let Some(before) = known(search) else { break };
+    while let Some(before) = search.state.candidate(id).filter(|one| is_open(one)).cloned() {
         // What no card can say needs no step.
         if before.compiled.is_some() && !search.places.has_card() {
             let judged = unjudged(&before, &search.state);
             search.write(event::JUDGED, &judged)?;
             continue;
         }
-        match inbox.next(id)? {
-            Step::Failed(error) => return Err(error),
+        match steps.recv().with_context(|| format!("candidate {id} ended without a result"))?? {
             Step::Answered(_) if before.proposed.is_some() => {}
             Step::Built(_) if before.compiled.is_some() => {}
             Step::Answered(answer) => proposed(search, plan, &answer)?,
@@ -50,21 +47,9 @@ pub(super) fn candidate(search: &mut Ledger, plan: &Plan, inbox: &mut Inbox) -> 
 }
 
 fn proposed(search: &mut Ledger, plan: &Plan, done: &Done<Answer>) -> Result<()> {
-    let id = plan.candidate;
-    let mut new = Proposed {
-        candidate: id,
-        tree: None,
-        changed: Vec::new(),
-        thought: String::new(),
-        question: None,
-        answer: None,
-        cost: event::Cost::default(),
-        attempts: Vec::new(),
-        change: String::new(),
-        program: String::new(),
-    };
+    let mut new = Proposed { candidate: plan.candidate, ..Proposed::default() };
     let Some(answer) = &done.result else {
-        new.attempts.push(Attempt::failed(Stage::Edit, vec![death(done.died.as_ref())], done.seconds()));
+        new.attempts.push(Attempt::failed(Stage::Edit, vec![done.death()], done.seconds()));
         return search.write(event::PROPOSED, &new);
     };
     new.thought.clone_from(&answer.thought);
@@ -80,12 +65,7 @@ fn proposed(search: &mut Ledger, plan: &Plan, done: &Done<Answer>) -> Result<()>
         Ok(sources) => {
             new.attempts.push(Attempt::passed(Stage::Edit, done.seconds()));
             new.tree = Some(search.put(sources)?);
-            let parent = plan.parents.first().map(|parent| tree_of(search, *parent)).transpose()?;
-            if let Some(parent) = &parent {
-                new.changed = sources.changed(parent);
-                new.change = novelty::change(parent, sources);
-            }
-            new.program = novelty::program(sources);
+            (new.program, new.change, new.changed) = compared(&search.state, &search.folder, plan, sources)?;
             new.attempts.push(match twin(&search.state, plan, &new.program, &new.change) {
                 None => Attempt::passed(Stage::Novelty, 0.0),
                 Some((other, why)) => {
@@ -98,31 +78,10 @@ fn proposed(search: &mut Ledger, plan: &Plan, done: &Done<Answer>) -> Result<()>
     search.write(event::PROPOSED, &new)
 }
 
-fn tree_of(search: &Ledger, id: u32) -> Result<Sources> {
-    let tree = search.state.candidate(id).and_then(|one| one.tree()).map(str::to_owned);
-    let tree = tree.ok_or_else(|| anyhow::anyhow!("candidate {id} has no sources"))?;
-    Ok(serde_json::from_slice(&crate::journal::Journal::get(&search.folder, &tree)?)?)
-}
-
-/// How a process that said nothing ended. What it printed may be the candidate's own words.
-fn death(died: Option<&Death>) -> Caught {
-    let (kind, text) = died.map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
-    Caught { kind: kind.to_owned(), text: text.to_owned(), public: false }
-}
-
 fn compiled(search: &mut Ledger, id: u32, done: &Done<Built>) -> Result<()> {
-    let mut new = Compiled {
-        candidate: id,
-        attempts: Vec::new(),
-        code: None,
-        device: None,
-        same_as: None,
-        features: None,
-        facts: None,
-        ended: done.ended,
-    };
+    let mut new = Compiled { candidate: id, ended: done.ended, ..Compiled::default() };
     let Some(built) = &done.result else {
-        new.attempts.push(Attempt::failed(Stage::Compile, vec![death(done.died.as_ref())], done.seconds()));
+        new.attempts.push(Attempt::failed(Stage::Compile, vec![done.death()], done.seconds()));
         return search.write(event::COMPILED, &new);
     };
     new.attempts.clone_from(&built.attempts);
@@ -154,30 +113,16 @@ fn unjudged(candidate: &Candidate, state: &State) -> Judged {
         (Err(why), true) => format!("no card: {why}"),
         (Ok(_), true) => "no card".to_owned(),
     };
-    let stages = [Stage::VerifyFew, Stage::Verify, Stage::Bench];
-    let attempts = stages.map(|stage| Attempt::not_judged(stage, &why)).to_vec();
-    let (started, ended) = (0.0, 0.0);
-    let (card, summary, verified, timed) = (String::new(), None, None, None);
-    Judged { candidate: candidate.id(), attempts, summary, verified, timed, card, started, ended }
+    Judged { candidate: candidate.id(), attempts: Attempt::no_card(&why), ..Judged::default() }
 }
 
 fn judged(search: &mut Ledger, id: u32, done: &Done<Verdict>) -> Result<()> {
-    let mut new = Judged {
-        candidate: id,
-        attempts: Vec::new(),
-        summary: None,
-        verified: None,
-        timed: None,
-        card: String::new(),
-        started: done.started,
-        ended: done.ended,
-    };
+    let mut new = Judged { candidate: id, started: done.started, ended: done.ended, ..Judged::default() };
     match &done.result {
-        None => new.attempts.push(Attempt::failed(Stage::Verify, vec![death(done.died.as_ref())], done.seconds())),
+        None => new.attempts.push(Attempt::failed(Stage::Verify, vec![done.death()], done.seconds())),
         Some(verdict) if search.state.run.is_other_card(&verdict.card) => {
             let why = format!("it was judged on {}, which is not the run's card", verdict.card);
-            new.attempts =
-                [Stage::VerifyFew, Stage::Verify, Stage::Bench].map(|stage| Attempt::not_judged(stage, &why)).into();
+            new.attempts = Attempt::no_card(&why);
         }
         Some(verdict) => {
             new.attempts.clone_from(&verdict.attempts);

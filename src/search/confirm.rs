@@ -1,12 +1,10 @@
 //! Confirms a candidate that took a cell: fresh processes, beside other implementations in turns, large gains twice. Only
 //! what was confirmed has a speed-up.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result};
 
 use super::evaluate::Verdict;
-use super::event::{self, Attempt, Caught, Confirmed, Outcome, Stage, Summary};
+use super::event::{self, Attempt, Confirmed, Outcome, Stage, Summary};
 use super::job::{self, Done, Job, Work};
 use super::ledger::Ledger;
 use super::state::{Candidate, State};
@@ -25,20 +23,18 @@ pub(super) fn candidate(search: &mut Ledger, id: u32, doing: &(dyn Fn(&str) + Sy
         return Ok(());
     }
     doing(&format!("candidate {id}: confirming"));
-    let first = measured(search, id, 1, None)?;
+    let (first, card) = measured(search, id, 1, None)?;
+    let summary = first.result.as_ref().and_then(|verdict| verdict.summary);
     let mut runs = vec![first];
-    let again = runs[0].0.result.as_ref().and_then(|verdict| verdict.summary);
-    if again.is_some_and(|summary| is_large(&search.state, id, &summary)) {
-        let card = runs[0].1;
-        runs.push(measured(search, id, 2, Some(card))?);
+    if summary.is_some_and(|summary| is_large(&search.state, id, &summary)) {
+        runs.push(measured(search, id, 2, Some(card))?.0);
     }
-    let new = confirmed(search, id, &runs.into_iter().map(|(done, _)| done).collect::<Vec<_>>())?;
+    let new = confirmed(search, id, &runs)?;
     search.write(event::CONFIRMED, &new)
 }
 
 fn is_large(state: &State, id: u32, summary: &Summary) -> bool {
-    let parents = state.candidate(id).map(|one| one.plan.parents.clone()).unwrap_or_default();
-    let before = parents.first().and_then(|parent| state.candidate(*parent)?.summary());
+    let before = state.candidate(id).and_then(|one| state.parent(one)?.summary());
     summary.roof > NEAR || before.is_some_and(|before| before.us > summary.us * LARGE)
 }
 
@@ -65,25 +61,16 @@ fn measured(search: &Ledger, id: u32, run: u32, not: Option<usize>) -> Result<(D
 fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirmed> {
     let mut new = Confirmed {
         candidate: id,
-        attempts: Vec::new(),
         runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
-        summary: None,
-        speedup: None,
-        why: None,
-        best: BTreeMap::new(),
-        profile: None,
-        timed: Vec::new(),
-        card: String::new(),
         started: runs.first().map_or(0.0, |done| done.started),
         ended: runs.last().map_or(0.0, |done| done.ended),
+        ..Confirmed::default()
     };
     let mut failed = Vec::new();
     let mut speedups = Vec::new();
     for done in runs {
         let Some(verdict) = &done.result else {
-            let (kind, text) =
-                done.died.as_ref().map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
-            failed.push(Caught { kind: kind.to_owned(), text: text.to_owned(), public: false });
+            failed.push(done.death());
             continue;
         };
         failed.extend(
@@ -105,6 +92,7 @@ fn confirmed(search: &Ledger, id: u32, runs: &[Done<Verdict>]) -> Result<Confirm
         speedups.push(beside.speedup);
         new.why = new.why.or(beside.why);
         new.best = beside.best;
+        new.missing.extend(beside.missing);
     }
     let seconds = new.ended - new.started;
     if failed.is_empty() {

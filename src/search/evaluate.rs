@@ -1,9 +1,9 @@
 //! What a child process does for a search: compiles a candidate, judges it on a card, or times it beside others. It
 //! reads the run's folder and writes one result into it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -28,7 +28,7 @@ use crate::journal::Journal;
 use crate::project::Project;
 use crate::session::{ROUNDS, Session};
 use crate::toolchain::Toolchain;
-use crate::verify::{Choice, Finding, VerifyReport};
+use crate::verify::{Choice, Finding};
 use crate::worker::SearchJob;
 
 /// Rounds of the first timing: enough to tell a candidate that is worth a confirmation.
@@ -68,6 +68,9 @@ pub(crate) struct Beside {
     pub(crate) speedup: Option<f64>,
     pub(crate) why: Option<String>,
     pub(crate) best: BTreeMap<String, u32>,
+    /// Peers that were asked for and not timed in every case.
+    #[serde(default)]
+    pub(crate) missing: BTreeSet<String>,
 }
 
 /// Carries out a job and publishes its result.
@@ -79,27 +82,26 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
     let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let job: Job = serde_json::from_slice(&text).with_context(|| format!("cannot read {}", file.display()))?;
     let started = job::now();
-    if let Work::Machine = &job.work {
-        let result = Some(Machine::here());
-        return job::publish(run, key, &Done { result, died: None, started, ended: job::now() });
-    }
-    let sources: Sources = serde_json::from_slice(&Journal::get(run, &job.tree)?)?;
-    let project = task::materialise(&run.join(task::FOLDER), &sources)?;
+    let candidate = || -> Result<(Sources, (Scratch, PathBuf))> {
+        let sources: Sources = serde_json::from_slice(&Journal::get(run, &job.tree)?)?;
+        let copy = task::materialise(&run.join(task::FOLDER), &sources)?;
+        Ok((sources, copy))
+    };
     match &job.work {
+        Work::Machine => job::publish(run, key, &Done::now(Machine::here(), started)),
         Work::Compile => {
+            let (sources, (_copy, project)) = candidate()?;
             limit(job.patience);
-            let result = Some(built(run, &project, &sources, job.arch)?);
-            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+            job::publish(run, key, &Done::now(built(run, &project, &sources, job.arch)?, started))
         }
         Work::Judge { ordinal } => {
-            let result = Some(judged(&project, *ordinal)?);
-            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+            let (_, (_copy, project)) = candidate()?;
+            job::publish(run, key, &Done::now(judged(&project, *ordinal)?, started))
         }
         Work::Confirm { ordinal, against, profiled } => {
-            let result = Some(confirmed(&project, *ordinal, against, *profiled)?);
-            job::publish(run, key, &Done { result, died: None, started, ended: job::now() })
+            let (_, (_copy, project)) = candidate()?;
+            job::publish(run, key, &Done::now(confirmed(&project, *ordinal, against, *profiled)?, started))
         }
-        Work::Machine => Ok(()),
     }
 }
 
@@ -114,16 +116,11 @@ fn limit(seconds: u32) {
     }
 }
 
-fn folder(scratch: &Scratch) -> std::path::PathBuf {
-    scratch.path().join("project")
-}
-
 /// `check` and `compile`.
-fn built(run: &Path, scratch: &Scratch, sources: &Sources, arch: u32) -> Result<Built> {
-    let dir = folder(scratch);
+fn built(run: &Path, dir: &Path, sources: &Sources, arch: u32) -> Result<Built> {
     let mut built = Built { attempts: Vec::new(), code: None, device: None, facts: None };
     let start = Instant::now();
-    let caught = broken_rules(&run.join(task::FOLDER), &dir, sources)?;
+    let caught = broken_rules(&run.join(task::FOLDER), dir, sources)?;
     let seconds = start.elapsed().as_secs_f64();
     if !caught.is_empty() {
         built.attempts.push(Attempt::failed(Stage::Check, caught, seconds));
@@ -138,7 +135,7 @@ fn built(run: &Path, scratch: &Scratch, sources: &Sources, arch: u32) -> Result<
         }
     };
     let start = Instant::now();
-    let project = Project::open(&dir)?;
+    let project = Project::open(dir)?;
     let failed = |kind: &str, text: String| {
         let text: String = text.replace(&format!("{}/", dir.display()), "").chars().take(4000).collect();
         Attempt::failed(Stage::Compile, vec![Caught::public(kind, text)], start.elapsed().as_secs_f64())
@@ -182,30 +179,23 @@ fn card(ordinal: usize) -> Result<Card, String> {
 }
 
 /// `verify` and `bench`.
-fn judged(scratch: &Scratch, ordinal: usize) -> Result<Verdict> {
-    let mut verdict = Verdict::default();
+fn judged(dir: &Path, ordinal: usize) -> Result<Verdict> {
     let card = match card(ordinal) {
         Ok(card) => card,
         Err(why) => {
-            let why = format!("no card: {why}");
-            for stage in [Stage::VerifyFew, Stage::Verify, Stage::Bench] {
-                verdict.attempts.push(Attempt::not_judged(stage, &why));
-            }
-            return Ok(verdict);
+            return Ok(Verdict { attempts: Attempt::no_card(&format!("no card: {why}")), ..Verdict::default() });
         }
     };
-    verdict.card.clone_from(&card.name);
-    let session = Session::open(&folder(scratch), &card, false, &|_| {})?;
+    let mut verdict = Verdict { card: card.name.clone(), ..Verdict::default() };
+    let session = Session::open(dir, &card, false, &|_| {})?;
     let all = Choice { ordinal, native_only: true, ..Choice::default() };
     for (stage, choice) in [(Stage::VerifyFew, few(&session.project, &all)), (Stage::Verify, Some(all.clone()))] {
         let Some(choice) = choice else { continue };
         let start = Instant::now();
         let report = session.verify(&choice, &|_| {})?;
-        let seconds = start.elapsed().as_secs_f64();
-        let wrong = !report.passed();
-        verdict.attempts.push(attempt(stage, &report.findings, seconds));
-        keep(&mut verdict, &report)?;
-        if wrong {
+        verdict.attempts.push(attempt(stage, &report.findings, start.elapsed().as_secs_f64()));
+        verdict.verified = Some(serde_json::to_value(&report)?);
+        if !report.passed() {
             return Ok(verdict);
         }
     }
@@ -215,11 +205,6 @@ fn judged(scratch: &Scratch, ordinal: usize) -> Result<Verdict> {
     verdict.summary = summary(&report).filter(|_| report.findings.is_empty());
     verdict.timed = Some(serde_json::to_value(&report)?);
     Ok(verdict)
-}
-
-fn keep(verdict: &mut Verdict, report: &VerifyReport) -> Result<()> {
-    verdict.verified = Some(serde_json::to_value(report)?);
-    Ok(())
 }
 
 /// A small part of a project's cases: one dtype, and of the first operation's first table where it has a name. None where
@@ -272,9 +257,9 @@ fn summary(report: &BenchReport) -> Option<Summary> {
 }
 
 /// `bench` again, beside other implementations in turns.
-fn confirmed(scratch: &Scratch, ordinal: usize, against: &[String], profiled: bool) -> Result<Verdict> {
+fn confirmed(dir: &Path, ordinal: usize, against: &[String], profiled: bool) -> Result<Verdict> {
     let card = card(ordinal).map_err(|why| anyhow::anyhow!("no card: {why}"))?;
-    let session = Session::open(&folder(scratch), &card, false, &|_| {})?;
+    let session = Session::open(dir, &card, false, &|_| {})?;
     let choice = Choice { ordinal, native_only: true, ..Choice::default() };
     let start = Instant::now();
     let mut report = session.bench(&choice, ROUNDS, &|_| {})?;
@@ -309,14 +294,16 @@ fn compare(session: &Session, report: &mut BenchReport, choice: &Choice, against
 fn speedup(report: &BenchReport) -> Beside {
     let mut beside = Beside::default();
     let mut ratios = Vec::new();
-    let mut missing = std::collections::BTreeSet::new();
+    let mut missing = BTreeSet::new();
     for case in report.cases.iter().filter(|case| case.residency == Residency::Cold) {
         let Some(against) = &case.against else {
             missing.insert(format!("{}: nothing was timed beside it", case.case));
+            ratios.push(None);
             continue;
         };
         for peer in against.peers.iter().filter(|peer| peer.time.is_none()) {
             missing.insert(format!("{}: {}", peer.name, peer.skipped.as_deref().unwrap_or("not timed")));
+            beside.missing.insert(peer.name.clone());
         }
         match (against.best(), against.kernel) {
             (Some((peer, time)), Some(kernel)) => {

@@ -6,7 +6,7 @@
 //! Fields named `started`, `ended` and `seconds` are times; all others are the same for the same seed, answers and
 //! measurements.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub(crate) struct Generation {
 }
 
 /// Who makes a candidate of what.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Plan {
     /// The candidate's number. 0 is the project as it was.
     pub(crate) candidate: u32,
@@ -156,6 +156,11 @@ impl Attempt {
         let why = Caught { kind: "not-judged".to_owned(), text: why.to_owned(), public: true };
         Self { stage, outcome: Outcome::NotJudged, findings: vec![why], seconds: 0.0 }
     }
+
+    /// All stages that need a card.
+    pub(crate) fn no_card(why: &str) -> Vec<Self> {
+        [Stage::VerifyFew, Stage::Verify, Stage::Bench].map(|stage| Self::not_judged(stage, why)).into()
+    }
 }
 
 /// A finding: of this room (`frozen-file`, `not-novel`, `does-not-compile`, …), a rule of `kernels check`, or a kind of
@@ -178,7 +183,7 @@ impl Caught {
 }
 
 /// `proposed`: what a proposer answered.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Proposed {
     pub(crate) candidate: u32,
     /// The blob of its sources: a JSON object, path to text. None where the proposal was refused.
@@ -219,7 +224,7 @@ pub(crate) struct Cost {
 }
 
 /// `compiled`: what needs no card.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Compiled {
     pub(crate) candidate: u32,
     /// `check`, `compile`, `identity`.
@@ -240,7 +245,7 @@ pub(crate) struct Compiled {
 }
 
 /// `judged`: what a card said.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Judged {
     pub(crate) candidate: u32,
     /// `verify-few`, `verify`, `bench`.
@@ -276,7 +281,7 @@ pub(crate) struct Summary {
 }
 
 /// `confirmed`: a candidate that became an elite was measured again. Only these rows may have a speed-up.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Confirmed {
     pub(crate) candidate: u32,
     /// `confirm`.
@@ -293,6 +298,9 @@ pub(crate) struct Confirmed {
     /// In how many cases each peer was the best one.
     #[serde(default)]
     pub(crate) best: BTreeMap<String, u32>,
+    /// Peers that were asked for and not timed in every case, so that the speed-up is without them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) missing: BTreeSet<String>,
     /// What Nsight Compute measured of a finalist, or why it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) profile: Option<Result<BTreeMap<String, f64>, String>>,

@@ -6,11 +6,11 @@
 //! result is never carried out again, in this process or a later one.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::event::Caught;
 use super::machine::Machine;
 use crate::base::disk;
 
@@ -79,6 +80,17 @@ pub(crate) struct Death {
 }
 
 impl<T> Done<T> {
+    /// A result that has just been found.
+    pub(super) fn now(result: T, started: f64) -> Self {
+        Self { result: Some(result), died: None, started, ended: now() }
+    }
+
+    /// How a process that said nothing ended. What it printed may be the candidate's own words.
+    pub(super) fn death(&self) -> Caught {
+        let (kind, text) = self.died.as_ref().map_or(("crashed", ""), |died| (died.kind.as_str(), died.text.as_str()));
+        Caught { kind: kind.to_owned(), text: text.to_owned(), public: false }
+    }
+
     pub(crate) fn seconds(&self) -> f64 {
         self.ended - self.started
     }
@@ -199,30 +211,8 @@ pub(crate) fn scrubbed(command: &mut Command) -> &mut Command {
 pub(super) fn wait(command: &mut Command, patience: Duration) -> Result<Option<Death>> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn().context("cannot start a child process of this program")?;
-    let stderr = child.stderr.take();
-    let said = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = stderr {
-            let _ = pipe.by_ref().take(1 << 16).read_to_end(&mut bytes);
-            // What nobody reads would block the child.
-            let _ = io::copy(&mut pipe, &mut io::sink());
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    });
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(2);
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if start.elapsed() > patience {
-            break None;
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    };
-    // What it started may outlive it, and hold the pipe.
-    end_group(&mut child);
+    let said = said(child.stderr.take(), 1 << 16);
+    let status = ended(&mut child, patience)?;
     let said = said.join().unwrap_or_default();
     let said = said.trim().chars().rev().take(2000).collect::<Vec<_>>().into_iter().rev().collect::<String>();
     let death = |kind: &str, text: String| Some(Death { kind: kind.to_owned(), text });
@@ -236,10 +226,34 @@ pub(super) fn wait(command: &mut Command, patience: Duration) -> Result<Option<D
     })
 }
 
-/// Ends a process group and everything in it.
-pub(crate) fn end_group(child: &mut Child) {
+/// The first bytes of what a process writes to a pipe, as text.
+pub(super) fn said(pipe: Option<impl Read + Send + 'static>, most: u64) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.by_ref().take(most).read_to_end(&mut bytes);
+            // What nobody reads would block the process.
+            let _ = io::copy(&mut pipe, &mut io::sink());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits for the first process of a group, and ends the whole group: what it started may outlive it, and hold its pipes. None
+/// where it was not done after this time.
+pub(super) fn ended(child: &mut Child, patience: Duration) -> Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    let status = loop {
+        match child.try_wait()? {
+            None if start.elapsed() <= patience => thread::sleep(pause),
+            status => break status,
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    };
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait();
+    Ok(status)
 }

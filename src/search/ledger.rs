@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use serde::Serialize;
 
-use super::event;
 use super::places::Places;
 use super::state::{Event, State};
 use super::task::Task;
@@ -17,7 +16,7 @@ pub(super) struct Ledger {
     pub(super) task: Task,
     pub(super) state: State,
     pub(super) journal: Arc<Mutex<Journal>>,
-    pub(super) places: Places,
+    pub(super) places: Arc<Places>,
 }
 
 impl Ledger {
@@ -25,9 +24,6 @@ impl Ledger {
     pub(super) fn write(&mut self, kind: &str, data: &impl Serialize) -> Result<()> {
         let data = serde_json::value::to_raw_value(data)?;
         let seq = self.journal.lock().unwrap_or_else(PoisonError::into_inner).append(kind, &data)?;
-        if kind == event::RUN {
-            return Ok(());
-        }
         self.state.apply(&Event { seq, time: String::new(), kind: kind.to_owned(), data })
     }
 

@@ -32,4 +32,3 @@ mod task;
 mod twins;
 
 pub(crate) use run::Search;
-pub(crate) use sources::Sources;

@@ -61,7 +61,7 @@ fn shingles(sources: &Sources) -> BTreeSet<u64> {
         let count = tokens.len().max(SHINGLE) - SHINGLE + 1;
         for at in 0..count {
             let window = &tokens[at..tokens.len().min(at + SHINGLE)];
-            let base = hash(format!("{path}\0{}", window.join("\0")).as_bytes(), 0);
+            let base = hash(format!("{path}\0{}", window.join("\0")).as_bytes());
             let times = seen.entry(base).or_default();
             all.insert(mix(base, *times));
             *times += 1;
@@ -97,9 +97,9 @@ pub(crate) fn similarity(one: &str, other: &str) -> f64 {
     f64::from(u32::try_from(same).unwrap_or(0)) / f64::from(u32::try_from(HASHES).unwrap_or(1))
 }
 
-fn hash(bytes: &[u8], seed: u64) -> u64 {
+fn hash(bytes: &[u8]) -> u64 {
     // FNV-1a, and a mixer after it: any good hash does, as long as it is the same everywhere.
-    let start = 0xcbf2_9ce4_8422_2325 ^ seed;
+    let start: u64 = 0xcbf2_9ce4_8422_2325;
     let sum = bytes.iter().fold(start, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     mix(sum, 0)
 }

@@ -6,11 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use super::job::Engine;
 
 /// The processors and cards of an engine, shared by all threads of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Places(Arc<Inner>);
-
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Places {
     engine: Arc<dyn Engine>,
     compilers: Pool,
     cards: Pool,
@@ -37,29 +34,29 @@ impl Places {
     pub(super) fn new(engine: Arc<dyn Engine>, cards: bool) -> Self {
         let (compilers, count) = engine.places();
         let (compilers, cards) = (Pool::new(compilers), Pool::new(if cards { count } else { 0 }));
-        Self(Arc::new(Inner { engine, compilers, cards, codes: Mutex::default() }))
+        Self { engine, compilers, cards, codes: Mutex::default() }
     }
 
     pub(super) fn engine(&self) -> &dyn Engine {
-        self.0.engine.as_ref()
+        self.engine.as_ref()
     }
 
     pub(crate) fn has_card(&self) -> bool {
-        self.0.cards.count > 0
+        self.cards.count > 0
     }
 
     pub(crate) fn compiler(&self) -> Place<'_> {
-        self.0.compilers.take(None)
+        self.compilers.take(None)
     }
 
     /// A card; another one than `not` where there are several.
     pub(crate) fn card(&self, not: Option<usize>) -> Place<'_> {
-        self.0.cards.take(not.filter(|_| self.0.cards.count > 1))
+        self.cards.take(not.filter(|_| self.cards.count > 1))
     }
 
     /// The lock of a code.
     pub(crate) fn code(&self, code: &str) -> Arc<Mutex<()>> {
-        let mut codes = self.0.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(codes.entry(code.to_owned()).or_default())
     }
 }

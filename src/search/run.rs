@@ -21,7 +21,7 @@ use super::places::Places;
 use super::proposer::{self, Desk, Proposer};
 use super::select::{self, Donor, Source};
 use super::settings::Settings;
-use super::slot::{self, Inbox};
+use super::slot;
 use super::state::{Candidate, State};
 use super::task::Task;
 use crate::base::arch;
@@ -51,7 +51,7 @@ impl Search {
         sources(&proposers, &Project::open(project)?, newest)?;
         proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         donors(&settings)?;
-        let journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
+        let mut journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
         let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
         job::make_folders(&folder)?;
         let task = Task::freeze(project, &folder)?;
@@ -68,11 +68,10 @@ impl Search {
             version: bundle::version().to_owned(),
             settings,
         };
+        journal.append(event::RUN, &run)?;
         let state = State { run, generations: 0, candidates: Vec::new(), ended: None, seconds: 0.0 };
         let places = Places::new(engine, state.run.card.is_ok());
-        let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
-        let run = ledger.state.run.clone();
-        ledger.write(event::RUN, &run)?;
+        let ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places: Arc::new(places) };
         Ok(Self { ledger, proposers, started: Instant::now(), before: 0.0 })
     }
 
@@ -106,7 +105,8 @@ impl Search {
         proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         let before = state.seconds;
         let places = Places::new(engine, state.run.card.is_ok());
-        let mut ledger = Ledger { folder, task, state, journal: Arc::new(Mutex::new(journal)), places };
+        let (journal, places) = (Arc::new(Mutex::new(journal)), Arc::new(places));
+        let mut ledger = Ledger { folder, task, state, journal, places };
         if ledger.state.ended.is_some() || settings != ledger.state.run.settings {
             ledger.write(event::RESUMED, &Resumed { version: bundle::version().to_owned(), settings })?;
         }
@@ -118,7 +118,9 @@ impl Search {
     pub(crate) fn run(&mut self, tell: &dyn Fn(&State, &Candidate), doing: &(dyn Fn(&str) + Sync)) -> Result<String> {
         loop {
             // What a killed process left open comes before anything new is decided.
-            let open: Vec<Plan> = self.open().map(|candidate| candidate.plan.clone()).collect();
+            let state = &self.ledger.state;
+            let is_open = |one: &&Candidate| commit::is_open(one) || confirm::is_due(state, one.id());
+            let open: Vec<Plan> = state.candidates.iter().filter(is_open).map(|one| one.plan.clone()).collect();
             let plans = if open.is_empty() {
                 if let Some(why) = self.is_over() {
                     return self.end(why);
@@ -143,15 +145,6 @@ impl Search {
         }
     }
 
-    /// Candidates of the last generation that have not come to their end.
-    fn open(&self) -> impl Iterator<Item = &Candidate> {
-        self.ledger
-            .state
-            .candidates
-            .iter()
-            .filter(|one| commit::is_open(one) || confirm::is_due(&self.ledger.state, one.id()))
-    }
-
     fn generation(
         &mut self,
         plans: &[Plan],
@@ -160,18 +153,20 @@ impl Search {
     ) -> Result<()> {
         let snapshot = self.ledger.state.clone();
         let (folder, task, proposers) = (self.ledger.folder.clone(), self.ledger.task.clone(), self.proposers.clone());
-        let (places, journal) = (self.ledger.places.clone(), Arc::clone(&self.ledger.journal));
+        let (places, journal) = (Arc::clone(&self.ledger.places), Arc::clone(&self.ledger.journal));
         let desk = Desk { run: &folder, task: &task, state: &snapshot, proposers: &proposers, journal: &journal };
-        let (sender, steps) = channel();
         std::thread::scope(|scope| {
+            let mut all = Vec::new();
             for plan in plans {
-                let (sender, places, desk) = (sender.clone(), &places, &desk);
-                scope.spawn(move || slot::run(plan, desk, places, &sender, doing));
+                let (sender, steps) = channel();
+                let (places, desk) = (&places, &desk);
+                scope.spawn(move || {
+                    slot::run(plan, desk, places, &sender, doing).or_else(|error| sender.send(Err(error)))
+                });
+                all.push((plan, steps));
             }
-            drop(sender);
-            let mut inbox = Inbox::new(steps);
-            for plan in plans {
-                commit::candidate(&mut self.ledger, plan, &mut inbox)?;
+            for (plan, steps) in all {
+                commit::candidate(&mut self.ledger, plan, &steps)?;
                 confirm::candidate(&mut self.ledger, plan.candidate, doing)?;
                 if let Some(candidate) = self.ledger.state.candidate(plan.candidate) {
                     tell(&self.ledger.state, candidate);

@@ -38,16 +38,7 @@ pub(crate) type Donor = (String, u32);
 pub(crate) fn plans(state: &State, sources: &[Source], donors: &[Donor]) -> Vec<Plan> {
     let first = u32::try_from(state.candidates.len()).unwrap_or(u32::MAX);
     if first == 0 {
-        let proposer = "start".to_owned();
-        return vec![Plan {
-            candidate: 0,
-            island: 0,
-            proposer,
-            operator: given(),
-            parents: Vec::new(),
-            sample: 0,
-            donor: None,
-        }];
+        return vec![Plan { proposer: "start".to_owned(), operator: given(), ..Plan::default() }];
     }
     let settings = &state.run.settings;
     let left = settings.budget.evals.map_or(u32::MAX, |evals| evals.saturating_sub(state.evals()));
@@ -229,13 +220,8 @@ impl<'a> Chooser<'a> {
         let kind = |one: &Candidate| one.failure().and_then(|attempt| Some(attempt.findings.first()?.kind.clone()));
         let repairs = |of: &Candidate| {
             let same = |one: &&Candidate| {
-                one.plan.operator == "repair"
-                    && one
-                        .plan
-                        .parents
-                        .first()
-                        .and_then(|id| self.state.candidate(*id))
-                        .is_some_and(|parent| self.root(parent) == self.root(of) && kind(parent) == kind(of))
+                let parent = self.state.parent(one).filter(|_| one.plan.operator == "repair");
+                parent.is_some_and(|parent| self.root(parent) == self.root(of) && kind(parent) == kind(of))
             };
             self.state.candidates.iter().filter(same).count()
         };
@@ -254,10 +240,8 @@ impl<'a> Chooser<'a> {
     fn root(&self, candidate: &Candidate) -> u32 {
         let mut at = candidate;
         while at.plan.operator == "repair" {
-            match at.plan.parents.first().and_then(|id| self.state.candidate(*id)) {
-                Some(parent) => at = parent,
-                None => break,
-            }
+            let Some(parent) = self.state.parent(at) else { break };
+            at = parent;
         }
         at.id()
     }
@@ -272,8 +256,7 @@ impl<'a> Chooser<'a> {
         away.sort_by(f64::total_cmp);
         let scale = away[away.len() / 2].max(1e-3);
         let weight = |(id, summary): &(u32, Option<Summary>)| {
-            let children = self.state.candidates.iter().filter(|one| one.plan.parents.contains(id)).count();
-            let children = f64::from(u32::try_from(children).unwrap_or(u32::MAX));
+            let children = f64::from(u32::try_from(self.state.children(*id).len()).unwrap_or(u32::MAX));
             1.0 / (1.0 + (-10.0 * (score(summary) - median) / scale).exp()) / (1.0 + children)
         };
         let weights: Vec<f64> = pool.iter().map(weight).collect();

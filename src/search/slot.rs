@@ -2,79 +2,42 @@
 //! events, and stops where that thread will stop as well: it knows the candidates of earlier generations, and those of this
 //! one are compared when the events are written.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::evaluate::{Built, Verdict};
 use super::event::{Outcome, Plan};
 use super::job::{self, Done, Job, Work};
-use super::novelty;
 use super::places::Places;
 use super::proposer::{Answer, Desk};
-use super::sources::Sources;
-use super::twins::{same_code, twin};
-use crate::journal::Journal;
+use super::twins::{compared, same_code, twin};
 
 /// What a candidate's thread sends.
 pub(super) enum Step {
     Answered(Box<Done<Answer>>),
     Built(Box<Done<Built>>),
     Judged(Box<Done<Verdict>>),
-    /// Something of this program's own failed, and the run with it.
-    Failed(anyhow::Error),
 }
 
-/// What the candidates' threads have sent, by candidate, in their order.
-pub(super) struct Inbox {
-    steps: Receiver<(u32, Step)>,
-    kept: BTreeMap<u32, Vec<Step>>,
-}
-
-impl Inbox {
-    pub(super) fn new(steps: Receiver<(u32, Step)>) -> Self {
-        Self { steps, kept: BTreeMap::new() }
-    }
-
-    /// The next step of a candidate.
-    pub(super) fn next(&mut self, candidate: u32) -> Result<Step> {
-        loop {
-            let kept = self.kept.entry(candidate).or_default();
-            if !kept.is_empty() {
-                return Ok(kept.remove(0));
-            }
-            let sent = self.steps.recv();
-            let (of, step) = sent.with_context(|| format!("candidate {candidate} ended without a result"))?;
-            self.kept.entry(of).or_default().push(step);
-        }
-    }
-}
-
-/// Goes through the stages; a failure of this program's own is sent as the last step.
-pub(super) fn run(plan: &Plan, desk: &Desk, places: &Places, to: &Sender<(u32, Step)>, doing: &(dyn Fn(&str) + Sync)) {
-    if let Err(error) = stages(plan, desk, places, to, doing) {
-        let _ = to.send((plan.candidate, Step::Failed(error)));
-    }
-}
-
-fn stages(
+/// Goes through the stages. An error is one of this program's own: it is to be sent as the last step, and ends the run.
+pub(super) fn run(
     plan: &Plan,
     desk: &Desk,
     places: &Places,
-    to: &Sender<(u32, Step)>,
+    to: &Sender<Result<Step>>,
     doing: &(dyn Fn(&str) + Sync),
 ) -> Result<()> {
     let id = plan.candidate;
     // Nobody receives any more where another candidate failed the run.
-    let send = |step| drop(to.send((id, step)));
+    let send = |step| drop(to.send(Ok(step)));
     doing(&format!("candidate {id}: {} by {}", plan.operator, plan.proposer));
     let answer = desk.answer(plan)?;
     let sources = answer.result.as_ref().and_then(|answer| answer.sources.clone().ok());
     send(Step::Answered(Box::new(answer)));
     let Some(sources) = sources else { return Ok(()) };
-    let (program, change) = compared(desk, plan, &sources)?;
+    let (program, change, _) = compared(desk.state, desk.run, plan, &sources)?;
     if twin(desk.state, plan, &program, &change).is_some() {
         return Ok(());
     }
@@ -103,18 +66,4 @@ fn stages(
     let verdict = job::carry_out(places.engine(), desk.run, &format!("judge-{code}"), &work)?;
     send(Step::Judged(Box::new(verdict)));
     Ok(())
-}
-
-/// The digest of a candidate's tokens, and the signature of what it changes of its first parent.
-pub(super) fn compared(desk: &Desk, plan: &Plan, sources: &Sources) -> Result<(String, String)> {
-    let change = match plan.parents.first() {
-        Some(parent) => {
-            let tree = desk.state.candidate(*parent).and_then(|one| one.tree());
-            let tree = tree.with_context(|| format!("candidate {parent} has no sources"))?;
-            let parent: Sources = serde_json::from_slice(&Journal::get(desk.run, tree)?)?;
-            novelty::change(&parent, sources)
-        }
-        None => String::new(),
-    };
-    Ok((novelty::program(sources), change))
 }

@@ -47,15 +47,6 @@ impl Sources {
         editable.iter().map(read).collect()
     }
 
-    /// Writes them into a copy of the project, over the files that are there.
-    pub(crate) fn write(&self, root: &Path) -> Result<()> {
-        for (path, text) in &self.0 {
-            let full = root.join(path);
-            fs::write(&full, text).with_context(|| format!("cannot write {}", full.display()))?;
-        }
-        Ok(())
-    }
-
     /// The paths whose text differs from another's.
     pub(crate) fn changed(&self, from: &Self) -> Vec<String> {
         self.0.iter().filter(|(path, text)| from.0.get(*path) != Some(*text)).map(|(path, _)| path.clone()).collect()

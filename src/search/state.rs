@@ -1,6 +1,7 @@
 //! The state of a run: a fold over its events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -11,8 +12,10 @@ use super::event::{
     self, Attempt, Compiled, Confirmed, Ended, Generation, Judged, Outcome, Plan, Proposed, Resumed, Run, Stage,
     Summary,
 };
-use super::facts::Features;
-use crate::journal;
+use super::facts::{Facts, Features};
+use super::sources::Sources;
+use crate::journal::{self, Journal};
+use crate::report::unified;
 
 /// An event of a run; its data is read once, as what its kind has.
 pub(crate) type Event = journal::Event<Box<RawValue>>;
@@ -30,7 +33,7 @@ pub(crate) struct State {
 }
 
 /// One candidate, as far as it got.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Candidate {
     pub(crate) plan: Plan,
     pub(crate) generation: u32,
@@ -76,6 +79,11 @@ impl Candidate {
         self.attempts().find(|attempt| attempt.outcome == Outcome::Failed)
     }
 
+    /// The names of what was found in the stage that failed.
+    pub(crate) fn kinds(&self) -> BTreeSet<&str> {
+        self.failure().into_iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect()
+    }
+
     pub(crate) fn standing(&self) -> Standing {
         if self.compiled.as_ref().is_some_and(|compiled| compiled.same_as.is_some()) {
             return Standing::Same;
@@ -111,8 +119,40 @@ impl Candidate {
         self.failure().is_none().then(|| self.confirmed.as_ref()?.speedup)?
     }
 
+    /// The peers that the speed-up leaves out, in words.
+    pub(crate) fn without(&self) -> String {
+        let missing = self.confirmed.iter().flat_map(|confirmed| &confirmed.missing);
+        let names: Vec<&str> = missing.map(String::as_str).collect();
+        if names.is_empty() { String::new() } else { format!(", without {}", names.join(", ")) }
+    }
+
     pub(crate) fn tree(&self) -> Option<&str> {
         self.proposed.as_ref()?.tree.as_deref()
+    }
+
+    /// Its sources; none where its proposal was refused.
+    pub(crate) fn sources(&self, run: &Path) -> Result<Option<Sources>> {
+        blob(run, self.tree())
+    }
+
+    /// What its compiled code says of itself.
+    pub(crate) fn facts(&self, run: &Path) -> Result<Option<Facts>> {
+        blob(run, self.compiled.as_ref().and_then(|compiled| compiled.facts.as_deref()))
+    }
+
+    /// What it changes of another one's sources. Files that have more lines than `most` are not compared.
+    pub(crate) fn difference(&self, run: &Path, from: Option<&Self>, most: usize) -> Result<String> {
+        let old = from.map(|from| from.sources(run)).transpose()?.flatten();
+        let (Some(old), Some(new)) = (old, self.sources(run)?) else { return Ok(String::new()) };
+        let of = |path: String| {
+            let (old, new) = (old.get(&path).unwrap_or_default(), new.get(&path).unwrap_or_default());
+            if old.lines().count() + new.lines().count() > most {
+                let id = self.id();
+                return format!("{path}\n{path}: more than {most} lines; `kernels search show {id}` compares them\n");
+            }
+            unified::of_file(&path, &path, Some(old.into()), Some(new.into()))
+        };
+        Ok(new.changed(&old).into_iter().map(of).collect())
     }
 
     pub(crate) fn features(&self) -> Option<Features> {
@@ -144,29 +184,12 @@ impl State {
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
         match event.kind.as_str() {
             event::GENERATION => self.plan(data(event)?)?,
-            event::PROPOSED => {
-                let new: Proposed = data(event)?;
-                let id = new.candidate;
-                self.of_event(id, event)?.proposed = Some(new);
-            }
-            event::COMPILED => {
-                let new: Compiled = data(event)?;
-                let id = new.candidate;
-                self.of_event(id, event)?.compiled = Some(new);
-            }
-            event::JUDGED => {
-                let new: Judged = data(event)?;
-                let id = new.candidate;
-                self.of_event(id, event)?.judged = Some(new);
-            }
-            event::CONFIRMED => {
-                let new: Confirmed = data(event)?;
-                let id = new.candidate;
-                self.of_event(id, event)?.confirmed = Some(new);
-            }
+            event::PROPOSED => self.keep(event, |new: &Proposed| new.candidate, |one| &mut one.proposed)?,
+            event::COMPILED => self.keep(event, |new: &Compiled| new.candidate, |one| &mut one.compiled)?,
+            event::JUDGED => self.keep(event, |new: &Judged| new.candidate, |one| &mut one.judged)?,
+            event::CONFIRMED => self.keep(event, |new: &Confirmed| new.candidate, |one| &mut one.confirmed)?,
             event::RESUMED => {
-                let resumed: Resumed = data(event)?;
-                self.run.settings = resumed.settings;
+                self.run.settings = data::<Resumed>(event)?.settings;
                 self.ended = None;
             }
             event::ENDED => {
@@ -187,21 +210,43 @@ impl State {
             if plan.candidate as usize != self.candidates.len() {
                 bail!("the journal plans candidate {} after {}", plan.candidate, self.candidates.len());
             }
-            let (proposed, compiled, judged, confirmed) = (None, None, None, None);
-            let generation = generation.number;
-            self.candidates.push(Candidate { plan, generation, proposed, compiled, judged, confirmed });
+            self.candidates.push(Candidate { plan, generation: generation.number, ..Candidate::default() });
         }
         Ok(())
     }
 
-    fn of_event(&mut self, candidate: u32, event: &Event) -> Result<&mut Candidate> {
-        self.candidates
-            .get_mut(candidate as usize)
-            .with_context(|| format!("event {} is about candidate {candidate}, which nobody planned", event.seq))
+    /// Keeps what an event says of the candidate that it names.
+    fn keep<T: DeserializeOwned>(
+        &mut self,
+        event: &Event,
+        id: fn(&T) -> u32,
+        place: fn(&mut Candidate) -> &mut Option<T>,
+    ) -> Result<()> {
+        let new: T = data(event)?;
+        let id = id(&new);
+        let candidate = self.candidates.get_mut(id as usize);
+        let unplanned = || format!("event {} is about candidate {id}, which nobody planned", event.seq);
+        *place(candidate.with_context(unplanned)?) = Some(new);
+        Ok(())
     }
 
     pub(crate) fn candidate(&self, id: u32) -> Option<&Candidate> {
         self.candidates.get(id as usize)
+    }
+
+    /// The first parent of a candidate.
+    pub(crate) fn parent(&self, one: &Candidate) -> Option<&Candidate> {
+        self.candidate(*one.plan.parents.first()?)
+    }
+
+    pub(crate) fn children(&self, id: u32) -> Vec<u32> {
+        self.candidates.iter().filter(|one| one.plan.parents.contains(&id)).map(Candidate::id).collect()
+    }
+
+    /// The sources of a candidate that must have some.
+    pub(crate) fn sources(&self, run: &Path, id: u32) -> Result<Sources> {
+        let sources = self.candidate(id).map(|one| one.sources(run)).transpose()?.flatten();
+        sources.with_context(|| format!("candidate {id} of {} has no sources", run.display()))
     }
 
     /// The elites of an island by cell, of candidates before a number: the start belongs to all islands.
@@ -268,15 +313,17 @@ impl State {
     pub(crate) fn caught(&self) -> BTreeMap<String, u32> {
         let mut kinds = BTreeMap::new();
         for candidate in &self.candidates {
-            let failed = candidate.failure();
-            let names: std::collections::BTreeSet<&str> =
-                failed.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
-            for name in names {
+            for name in candidate.kinds() {
                 *kinds.entry(name.to_owned()).or_default() += 1;
             }
         }
         kinds
     }
+}
+
+/// What a blob of a run has.
+pub(crate) fn blob<T: DeserializeOwned>(run: &Path, digest: Option<&str>) -> Result<Option<T>> {
+    digest.map(|digest| anyhow::Ok(serde_json::from_slice(&Journal::get(run, digest)?)?)).transpose()
 }
 
 fn data<T: DeserializeOwned>(event: &Event) -> Result<T> {

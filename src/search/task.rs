@@ -59,11 +59,6 @@ impl Task {
         Ok(Self { project, root, digest, editable, start })
     }
 
-    /// A copy of the project with other sources, in a folder that is removed with it.
-    pub(crate) fn with(&self, sources: &Sources) -> Result<Scratch> {
-        materialise(&self.root, sources)
-    }
-
     /// The texts of the frozen files that describe the task, for a proposer.
     pub(crate) fn described(&self) -> BTreeMap<String, String> {
         let shown = |path: &Path| {
@@ -83,12 +78,16 @@ impl Task {
     }
 }
 
-/// A copy of a frozen project with these sources.
-pub(crate) fn materialise(root: &Path, sources: &Sources) -> Result<Scratch> {
+/// A copy of a frozen project with these sources: what it is removed with, and its folder.
+pub(crate) fn materialise(root: &Path, sources: &Sources) -> Result<(Scratch, PathBuf)> {
     let scratch = Scratch::new()?;
-    copy(root, &scratch.path().join("project"), scratch.path())?;
-    sources.write(&scratch.path().join("project"))?;
-    Ok(scratch)
+    let folder = scratch.path().join("project");
+    copy(root, &folder, scratch.path())?;
+    for (path, text) in sources.iter() {
+        let full = folder.join(path);
+        fs::write(&full, text).with_context(|| format!("cannot write {}", full.display()))?;
+    }
+    Ok((scratch, folder))
 }
 
 /// The sources of the `[kernel.X]` of build.toml.

@@ -1,8 +1,26 @@
 //! Which earlier candidate one is again: as a text, as a change of the same parent, or as compiled code.
 
+use std::path::Path;
+
+use anyhow::Result;
+
 use super::event::Plan;
 use super::novelty;
+use super::sources::Sources;
 use super::state::{Candidate, State};
+
+/// The digest of a proposal's tokens, the signature of what it changes of its first parent, and the sources that differ.
+pub(super) fn compared(
+    state: &State,
+    run: &Path,
+    plan: &Plan,
+    sources: &Sources,
+) -> Result<(String, String, Vec<String>)> {
+    let program = novelty::program(sources);
+    let Some(parent) = plan.parents.first() else { return Ok((program, String::new(), Vec::new())) };
+    let parent = state.sources(run, *parent)?;
+    Ok((program, novelty::change(&parent, sources), sources.changed(&parent)))
+}
 
 /// The earlier candidate that a proposal repeats, and how.
 pub(crate) fn twin(state: &State, plan: &Plan, program: &str, change: &str) -> Option<(u32, &'static str)> {

@@ -132,8 +132,9 @@ fn large(test: &Test, run: &str, count: usize) {
                                          "timed": timed, "card": "NVIDIA H100 80GB HBM3", "started": 0.0, "ended": 1.0 }));
         if id % 10 == 1 {
             let timed = archive.blob(&bench(us, &[("torch", us * 3.0), ("compile", us * 1.25)]));
+            let missing: &[&str] = if id % 20 == 11 { &["liger"] } else { &[] };
             archive.event("confirmed", &json!({ "candidate": id, "attempts": passed(&["confirm"]), "runs": 1, "summary": summary, "speedup": 1.25,
-                "best": { "compile": 1 }, "timed": [timed], "card": "NVIDIA H100 80GB HBM3", "started": 0.0, "ended": 1.0 }));
+                "best": { "compile": 1 }, "missing": missing, "timed": [timed], "card": "NVIDIA H100 80GB HBM3", "started": 0.0, "ended": 1.0 }));
         }
     }
     archive.event("ended", &json!({ "why": "the budget of 1000 evaluations is spent", "seconds": 3000.0 }));
@@ -150,6 +151,9 @@ fn the_status_of_a_thousand_candidates_is_read_from_its_events_alone() {
     let ran = test.ok("search status run");
     println!("status of 1,000 candidates: {:?}", begun.elapsed());
     ran.expect(0, &["1000 candidates", "100 confirmed", "does-not-compile: 199 candidates"]);
+    large(&test, "few", 12);
+    test.ok("search status few").expect(0, &["1.25, without liger"]);
+    test.ok("search show 11 few").expect(0, &["1.25 times the speed of the best peer: compile in 1, without liger"]);
 }
 
 /// Leaves a project below the folder that `KERNELS_TEST_KEEP` names, to be looked at in a browser and loaded in Python.
@@ -237,6 +241,7 @@ fn a_thousand_candidates_are_a_page_and_a_data_set() {
         assert!(page.contains(&format!("id=\"c{id}\"")), "candidate {id}");
     }
     assert_eq!(page.matches(">1.25</td>").count(), 100, "a speed-up for each confirmed row, and for no other");
+    assert_eq!(page.matches("<td>compile, without liger</td>").count(), 50, "what the figure leaves out");
     for words in
         ["island 3", "<ins>", "<del>", "does-not-compile", "tokens out", "class=\"edge best\"", "class=\"roof\""]
     {

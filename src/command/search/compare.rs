@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{candidate, sources, state, status};
+use super::{candidate, state, status};
 use crate::cli::search::Compare;
-use crate::journal::Journal;
 use crate::report::table::{Cell, Column, Table, window};
 use crate::report::{Output, style, unified};
 use crate::search::facts::Facts;
@@ -18,7 +17,7 @@ pub(super) fn run(arguments: &Compare, output: Output) -> Result<ExitCode> {
     let run = &arguments.of.run;
     let state = state(run)?;
     let both = [candidate(&state, arguments.one, run)?, candidate(&state, arguments.other, run)?];
-    let diff = difference(run, both[0], both[1])?;
+    let diff = both[1].difference(run, Some(both[0]), usize::MAX)?;
     let figures = [figures(run, both[0])?, figures(run, both[1])?];
     let [one, other] = both.map(|one| Column::figure(&one.id().to_string()));
     let mut table = Table::new([Column::text("candidate"), one, other]);
@@ -55,8 +54,7 @@ fn ratio(one: &Candidate, other: &Candidate) -> Option<(f64, bool)> {
 
 /// Named figures, the same names for every candidate.
 fn figures(run: &Path, candidate: &Candidate) -> Result<Vec<(String, Value)>> {
-    let blob = candidate.compiled.as_ref().and_then(|compiled| compiled.facts.as_deref());
-    let facts = blob.map(|blob| anyhow::Ok(serde_json::from_slice::<Facts>(&Journal::get(run, blob)?)?)).transpose()?;
+    let facts = candidate.facts(run)?;
     let summary = candidate.summary();
     let rounded = |value: f64| json!((value * 1e3).round() / 1e3);
     let time =
@@ -82,15 +80,4 @@ fn figures(run: &Path, candidate: &Candidate) -> Result<Vec<(String, Value)>> {
         ("usd", rounded(candidate.usd())),
     ];
     Ok(all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
-}
-
-/// The difference between the sources of two candidates.
-pub(super) fn difference(run: &Path, one: &Candidate, other: &Candidate) -> Result<String> {
-    let (Some(one), Some(other)) = (sources(run, one)?, sources(run, other)?) else { return Ok(String::new()) };
-    let changed = other.changed(&one);
-    let of = |path: &String| {
-        let bytes = |sources: &crate::search::Sources| sources.get(path).map(|text| text.as_bytes().to_vec());
-        unified::of_file(path, path, bytes(&one), bytes(&other))
-    };
-    Ok(changed.iter().map(of).collect())
 }

@@ -17,7 +17,6 @@ use crate::cli::search::Search as Command;
 use crate::command::failure::Usage;
 use crate::journal::Journal;
 use crate::report::Output;
-use crate::search::Sources;
 use crate::search::state::{Candidate, State};
 
 pub(super) fn run(command: &Command, output: Output) -> Result<ExitCode> {
@@ -45,10 +44,4 @@ fn candidate<'a>(state: &'a State, id: u32, run: &Path) -> Result<&'a Candidate>
         Usage(format!("{} has no candidate {id}: it has 0 to {}", run.display(), state.candidates.len().max(1) - 1))
             .into()
     })
-}
-
-/// A candidate's sources; `None` if its proposal was refused.
-fn sources(run: &Path, candidate: &Candidate) -> Result<Option<Sources>> {
-    let Some(tree) = candidate.tree() else { return Ok(None) };
-    Ok(Some(serde_json::from_slice(&Journal::get(run, tree)?)?))
 }

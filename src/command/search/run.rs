@@ -72,12 +72,8 @@ fn line(state: &State, candidate: &Candidate) -> String {
     let outcome = match candidate.standing() {
         Standing::Open => "open".to_owned(),
         Standing::Same | Standing::Caught => {
-            let failed = candidate.failure();
-            let place = failed.map_or("", |attempt| attempt.stage.name());
-            let mut kinds: Vec<&str> =
-                failed.iter().flat_map(|attempt| &attempt.findings).map(|caught| caught.kind.as_str()).collect();
-            kinds.sort_unstable();
-            kinds.dedup();
+            let place = candidate.failure().map_or("", |attempt| attempt.stage.name());
+            let kinds: Vec<&str> = candidate.kinds().into_iter().collect();
             format!("{} at {place}", style::bad(kinds.join(", ")))
         }
         Standing::NotJudged => {
@@ -91,7 +87,10 @@ fn line(state: &State, candidate: &Candidate) -> String {
             let best = state.best().is_some_and(|best| best.id() == candidate.id());
             let figures = if best { style::good(figures) } else { figures };
             match candidate.speedup() {
-                Some(speedup) => format!("{figures}, confirmed, {speedup:.2} times the best peer's speed"),
+                Some(speedup) => {
+                    let without = candidate.without();
+                    format!("{figures}, confirmed, {speedup:.2} times the best peer's speed{without}")
+                }
                 None if candidate.standing() == Standing::Confirmed => format!("{figures}, confirmed"),
                 None => figures,
             }

@@ -5,21 +5,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use super::{candidate, sources, state, status};
+use super::{candidate, state, status};
+use crate::base::text::numbers;
 use crate::cli::search::Show;
 use crate::report::{Output, style, unified};
 use crate::search::event::Outcome;
 use crate::search::profile;
-use crate::search::state::{Candidate, State};
+use crate::search::state::Candidate;
 
 pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
     let run = &arguments.of.run;
     let state = state(run)?;
     let shown = candidate(&state, arguments.id, run)?;
-    let diff = match shown.plan.parents.first().and_then(|parent| state.candidate(*parent)) {
-        Some(parent) => super::compare::difference(run, parent, shown)?,
-        None => String::new(),
-    };
+    let diff = shown.difference(run, state.parent(shown), usize::MAX)?;
     let plan = &shown.plan;
     output.line(format!(
         "{} {} by {}, generation {}, island {}{}",
@@ -28,7 +26,7 @@ pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
         plan.proposer,
         shown.generation,
         plan.island,
-        if plan.parents.is_empty() { String::new() } else { format!(", of {}", listed(&plan.parents)) }
+        if plan.parents.is_empty() { String::new() } else { format!(", of {}", numbers(&plan.parents)) }
     ));
     if let Some(proposed) = shown.proposed.as_ref().filter(|proposed| !proposed.thought.is_empty()) {
         output.line(format!("  {}", proposed.thought));
@@ -49,9 +47,9 @@ pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
         }
     }
     figures(shown, output);
-    let children = children(&state, shown.id());
+    let children = state.children(shown.id());
     if !children.is_empty() {
-        output.line(format!("  children: {}", listed(&children)));
+        output.line(format!("  children: {}", numbers(&children)));
     }
     if output.is_talkative() && !diff.is_empty() {
         output.text(&diff, unified::colour);
@@ -64,7 +62,7 @@ pub(super) fn run(arguments: &Show, output: Output) -> Result<ExitCode> {
         "judged": shown.judged,
         "confirmed": shown.confirmed,
         "children": children,
-        "sources": sources(run, shown)?,
+        "sources": shown.sources(run)?,
         "diff": diff,
     }));
     Ok(ExitCode::SUCCESS)
@@ -85,7 +83,8 @@ fn figures(shown: &Candidate, output: Output) {
             (Some(speedup), _) => {
                 let best: Vec<String> =
                     confirmed.best.iter().map(|(peer, count)| format!("{peer} in {count}")).collect();
-                output.line(format!("  {speedup:.2} times the speed of the best peer: {}", best.join(", ")));
+                let (best, without) = (best.join(", "), shown.without());
+                output.line(format!("  {speedup:.2} times the speed of the best peer: {best}{without}"));
             }
             (None, Some(why)) => output.line(format!("  no speed-up: {why}")),
             (None, None) => {}
@@ -99,12 +98,4 @@ fn figures(shown: &Candidate, output: Output) {
             None => {}
         }
     }
-}
-
-fn children(state: &State, id: u32) -> Vec<u32> {
-    state.candidates.iter().filter(|one| one.plan.parents.contains(&id)).map(Candidate::id).collect()
-}
-
-fn listed(ids: &[u32]) -> String {
-    ids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -111,7 +111,7 @@ fn row(candidate: &Candidate) -> Vec<Cell> {
         figure(summary.map(|summary| format!("{:.3}", summary.us))),
         figure(summary.map(|summary| format!("{:.1} %", summary.roof * 100.0))),
         figure(summary.map(|summary| format!("{:.1} %", summary.worst * 100.0))),
-        figure(candidate.speedup().map(|speedup| format!("{speedup:.2}"))),
+        figure(candidate.speedup().map(|speedup| format!("{speedup:.2}{}", candidate.without()))),
         Cell::plain(format!("{} {}", candidate.plan.operator, candidate.plan.proposer)),
         Cell::faint(candidate.features().map_or_else(String::new, crate::search::facts::Features::words)),
     ]
@@ -159,6 +159,7 @@ pub(super) fn brief(candidate: &Candidate) -> Value {
         "findings": failure.map(|attempt| attempt.findings.iter().map(|one| one.kind.clone()).collect::<Vec<_>>()),
         "summary": candidate.summary(),
         "speedup": candidate.speedup(),
+        "missing": candidate.confirmed.as_ref().map(|confirmed| &confirmed.missing),
         "cell": candidate.features(),
         "thought": candidate.proposed.as_ref().map(|proposed| proposed.thought.clone()),
     })

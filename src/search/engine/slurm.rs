@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -320,20 +321,10 @@ fn said(command: &mut Command, limit: Duration) -> Result<String> {
     scrubbed(command);
     command.envs(std::env::var_os("SLURM_CONF").map(|path| ("SLURM_CONF", path)));
     let (out, err) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
-    command.stdin(Stdio::null()).stdout(out.reopen()?).stderr(err.reopen()?);
+    command.stdin(Stdio::null()).stdout(out.reopen()?).stderr(err.reopen()?).process_group(0);
     let mut child = command.spawn().with_context(|| format!("cannot start {name}: is Slurm installed here?"))?;
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if start.elapsed() > limit {
-            let _ = child.kill();
-            let _ = child.wait();
-            bail!("{name} gave no answer in {} s", limit.as_secs());
-        }
-        thread::sleep(Duration::from_millis(10));
-    };
+    let status = job::ended(&mut child, limit)?;
+    let status = status.with_context(|| format!("{name} gave no answer in {} s", limit.as_secs()))?;
     let text = String::from_utf8_lossy(&fs::read(out.path())?).into_owned();
     ensure!(status.success(), "{name} failed ({status}): {}", String::from_utf8_lossy(&fs::read(err.path())?).trim());
     Ok(text)

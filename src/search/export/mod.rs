@@ -9,12 +9,11 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Sources;
 use super::event::{Outcome, Stage};
-use super::state::{Candidate, Standing, State};
+use super::sources::Sources;
+use super::state::{Candidate, Standing, State, blob};
 use super::task;
 use crate::bench::{BenchReport, CaseBench, Residency};
-use crate::journal::Journal;
 use crate::report::statistics::mean;
 use crate::verify::VerifyReport;
 
@@ -91,25 +90,12 @@ struct Reports {
 
 impl Reports {
     fn read(run: &Path, candidate: &Candidate) -> Result<Self> {
-        let bytes = |blob: &String| Journal::get(run, blob);
-        let about = || format!("the reports of candidate {}", candidate.id());
         let judged = candidate.judged.as_ref();
-        let verified = judged.and_then(|judged| judged.verified.as_ref());
-        let timed = judged.and_then(|judged| judged.timed.as_ref());
         let confirmed = candidate.confirmed.iter().flat_map(|confirmed| &confirmed.timed);
         Ok(Self {
-            verified: verified
-                .map(|blob| anyhow::Ok(serde_json::from_slice(&bytes(blob)?)?))
-                .transpose()
-                .with_context(about)?,
-            timed: timed
-                .map(|blob| anyhow::Ok(serde_json::from_slice(&bytes(blob)?)?))
-                .transpose()
-                .with_context(about)?,
-            confirmed: confirmed
-                .map(|blob| anyhow::Ok(serde_json::from_slice(&bytes(blob)?)?))
-                .collect::<Result<_>>()
-                .with_context(about)?,
+            verified: blob(run, judged.and_then(|judged| judged.verified.as_deref()))?,
+            timed: blob(run, judged.and_then(|judged| judged.timed.as_deref()))?,
+            confirmed: confirmed.filter_map(|report| blob(run, Some(report)).transpose()).collect::<Result<_>>()?,
         })
     }
 
@@ -161,9 +147,8 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
     let text = |text: Option<&str>| Cell::Text(text.map(str::to_owned));
     let number = |number: Option<f64>| Cell::Number(number.filter(|number| number.is_finite()));
     let whole = |number: u64| Cell::Whole(i64::try_from(number).ok());
-    let reports = Reports::read(run, candidate)?;
-    let tree = candidate.tree().map(|tree| Journal::get(run, tree)).transpose()?;
-    let sources: Option<Sources> = tree.map(|bytes| serde_json::from_slice(&bytes)).transpose()?;
+    let reports = Reports::read(run, candidate).with_context(|| format!("the reports of candidate {}", candidate.id()))?;
+    let sources = candidate.sources(run)?;
     let summary = candidate.summary();
     let confirmed = candidate.standing() == Standing::Confirmed;
     let peer = |name: &str| confirmed.then(|| reports.beside(name)).flatten();
@@ -179,7 +164,6 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
     let cost = candidate.proposed.as_ref().map(|proposed| &proposed.cost);
     let profile = candidate.confirmed.as_ref().and_then(|one| one.profile.as_ref()?.as_ref().ok());
     let failure = candidate.failure();
-    let kinds: std::collections::BTreeSet<&str> = failure.iter().flat_map(|one| &one.findings).map(|one| one.kind.as_str()).collect();
     let card = state.run.card.as_ref().ok();
     Ok(vec![
         ("Op_Name", text(Some(&state.run.project))),
@@ -210,7 +194,7 @@ fn row(state: &State, run: &Path, task: &Task, candidate: &Candidate) -> Result<
         ("Best_Baseline", text(best.map(|(name, _)| name.as_str()))),
         ("Verified_Cases", if verified { whole(paths.iter().map(|path| path.cases).sum()) } else { Cell::Whole(None) }),
         ("Stage", text(failure.map(|failed| failed.stage.name()))),
-        ("Findings", Cell::List(kinds.into_iter().map(str::to_owned).collect())),
+        ("Findings", Cell::List(candidate.kinds().into_iter().map(str::to_owned).collect())),
         ("Standing", Cell::Text(json!(candidate.standing()).as_str().map(str::to_owned))),
         ("Parent_IDs", Cell::List(candidate.plan.parents.iter().map(u32::to_string).collect())),
         ("Generation", whole(candidate.generation.into())),

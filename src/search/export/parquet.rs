@@ -21,6 +21,11 @@ const UTF8: i32 = 0;
 const LIST: i32 = 3;
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
+/// Types of values in Thrift's compact protocol.
+const INT: u8 = 5;
+const LONG: u8 = 6;
+const TEXT: u8 = 8;
+const RECORD: u8 = 12;
 
 /// Where a column lies in the file.
 struct Chunk {
@@ -164,17 +169,19 @@ fn footer(names: &[&str], first: &[Cell], chunks: &[Chunk], rows: i64) -> Vec<u8
         }
         schema.push(element);
         let mut meta = Thrift::default();
-        meta.number(1, kind).numbers(2, &[PLAIN, RLE]).texts(3, &path).number(4, 0).long(5, chunk.values);
+        meta.number(1, kind).list(2, INT, [PLAIN, RLE].into_iter().map(|one| zigzag(one.into())));
+        meta.list(3, TEXT, path.into_iter().map(counted)).number(4, 0).long(5, chunk.values);
         meta.long(6, chunk.bytes).long(7, chunk.bytes).long(9, chunk.offset);
         let mut column = Thrift::default();
         column.long(2, chunk.offset).record(3, meta);
         columns.push(column);
     }
     let mut group = Thrift::default();
-    group.records(1, columns).long(2, chunks.iter().map(|chunk| chunk.bytes).sum()).long(3, rows);
+    group.list(1, RECORD, columns.into_iter().map(Thrift::end));
+    group.long(2, chunks.iter().map(|chunk| chunk.bytes).sum()).long(3, rows);
     let mut file = Thrift::default();
-    file.number(1, 1).records(2, schema).long(3, rows).records(4, vec![group]);
-    file.text(6, concat!("kernels version ", env!("CARGO_PKG_VERSION")));
+    file.number(1, 1).list(2, RECORD, schema.into_iter().map(Thrift::end)).long(3, rows);
+    file.list(4, RECORD, std::iter::once(group.end())).text(6, concat!("kernels version ", env!("CARGO_PKG_VERSION")));
     file.end()
 }
 
@@ -212,8 +219,18 @@ fn varint(to: &mut Vec<u8>, mut number: u64) {
     to.push((number & 0x7f) as u8);
 }
 
-fn zigzag(to: &mut Vec<u8>, number: i64) {
-    varint(to, (number << 1 ^ number >> 63).cast_unsigned());
+fn zigzag(number: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(&mut bytes, (number << 1 ^ number >> 63).cast_unsigned());
+    bytes
+}
+
+/// A text behind its length.
+fn counted(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    varint(&mut bytes, text.len() as u64);
+    bytes.extend(text.as_bytes());
+    bytes
 }
 
 /// A record in Thrift's compact protocol. Fields are written in the order of their numbers.
@@ -224,73 +241,39 @@ struct Thrift {
 }
 
 impl Thrift {
-    /// The head of a field: how far its number is from the last one's, and its type.
-    fn field(&mut self, id: u8, kind: u8) {
+    /// A field: how far its number is from the last one's, its type, and its value.
+    fn field(&mut self, id: u8, kind: u8, value: Vec<u8>) -> &mut Self {
         self.bytes.push((id - self.last) << 4 | kind);
+        self.bytes.extend(value);
         self.last = id;
+        self
     }
 
     fn number(&mut self, id: u8, number: i32) -> &mut Self {
-        self.field(id, 5);
-        zigzag(&mut self.bytes, number.into());
-        self
+        self.field(id, INT, zigzag(number.into()))
     }
 
     fn long(&mut self, id: u8, number: i64) -> &mut Self {
-        self.field(id, 6);
-        zigzag(&mut self.bytes, number);
-        self
-    }
-
-    fn raw(&mut self, text: &str) {
-        varint(&mut self.bytes, text.len() as u64);
-        self.bytes.extend(text.as_bytes());
+        self.field(id, LONG, zigzag(number))
     }
 
     fn text(&mut self, id: u8, text: &str) -> &mut Self {
-        self.field(id, 8);
-        self.raw(text);
-        self
-    }
-
-    /// The head of a list; a count of 15 and more stands behind it.
-    fn list(&mut self, id: u8, kind: u8, count: usize) {
-        self.field(id, 9);
-        let short = u8::try_from(count).unwrap_or(15).min(15);
-        self.bytes.push(short << 4 | kind);
-        if short == 15 {
-            varint(&mut self.bytes, count as u64);
-        }
-    }
-
-    fn numbers(&mut self, id: u8, numbers: &[i32]) -> &mut Self {
-        self.list(id, 5, numbers.len());
-        for number in numbers {
-            zigzag(&mut self.bytes, (*number).into());
-        }
-        self
-    }
-
-    fn texts(&mut self, id: u8, texts: &[&str]) -> &mut Self {
-        self.list(id, 8, texts.len());
-        for text in texts {
-            self.raw(text);
-        }
-        self
+        self.field(id, TEXT, counted(text))
     }
 
     fn record(&mut self, id: u8, record: Self) -> &mut Self {
-        self.field(id, 12);
-        self.bytes.extend(record.end());
-        self
+        self.field(id, RECORD, record.end())
     }
 
-    fn records(&mut self, id: u8, records: Vec<Self>) -> &mut Self {
-        self.list(id, 12, records.len());
-        for record in records {
-            self.bytes.extend(record.end());
+    /// A list of values of one type; a count of 15 and more stands behind its head.
+    fn list(&mut self, id: u8, kind: u8, values: impl ExactSizeIterator<Item = Vec<u8>>) -> &mut Self {
+        let short = u8::try_from(values.len()).unwrap_or(15).min(15);
+        let mut bytes = vec![short << 4 | kind];
+        if short == 15 {
+            varint(&mut bytes, values.len() as u64);
         }
-        self
+        bytes.extend(values.flatten());
+        self.field(id, 9, bytes)
     }
 
     fn end(mut self) -> Vec<u8> {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use super::{Answer, Asked, exec};
 use crate::base::scratch::Scratch;
 use crate::search::event::{Caught, Cost};
-use crate::search::operator;
+use crate::search::{operator, task};
 use crate::subject::{self, Agent, End, Errand, Subject};
 
 /// More answers than a change of one kernel takes.
@@ -22,16 +22,17 @@ pub(super) fn parse(text: &str) -> Result<Agent, String> {
 }
 
 pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
-    let task = asked.desk.task;
-    let (copy, own) = (task.with(&asked.parent)?, Scratch::new()?);
-    let (project, home, log) = (copy.path().join("project"), own.path().join("home"), own.path().join("log"));
+    let frozen = asked.desk.task;
+    let (_copy, project) = task::materialise(&frozen.root, &asked.parent)?;
+    let own = Scratch::new()?;
+    let (home, log) = (own.path().join("home"), own.path().join("log"));
     std::fs::create_dir(&home)?;
     std::fs::create_dir(&log)?;
     let question = format!(
         "{}\n\nThe current folder is a copy of the project. Edit these files in it, and no other: {}. What you answer is not \
          read; in place of edits in an answer, the files as you leave them are your proposal.\n\n{}",
         operator::system(),
-        task.editable.join(", "),
+        frozen.editable.join(", "),
         asked.question
     );
     let did = agent.run(&Errand {
@@ -45,7 +46,7 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         max_turns: TURNS,
         max_tokens: 0,
         path: subject::path(),
-        hidden: vec![task.root.clone(), asked.desk.run.to_owned()],
+        hidden: vec![frozen.root.clone(), asked.desk.run.to_owned()],
     })?;
     let sources = match &did.end {
         End::Finished => exec::edited(&project, asked),

@@ -1,27 +1,24 @@
 //! `exec:COMMAND`: a program of the user's, run by `sh` in a copy of the project with the parent's sources. It reads a
 //! JSON object on standard input and edits the sources; what differs afterwards is its proposal.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::{Answer, Asked};
 use crate::search::event::{Caught, Cost};
-use crate::search::job;
-use crate::search::operator;
 use crate::search::sources::Sources;
+use crate::search::{job, operator, task};
 
 /// The most bytes of what the program prints that are kept.
 const SAID: u64 = 256 << 10;
 
 pub(super) fn answer(line: &str, asked: &Asked) -> Result<Answer> {
-    let copy = asked.desk.task.with(&asked.parent)?;
-    let folder = copy.path().join("project");
+    let (_copy, folder) = task::materialise(&asked.desk.task.root, &asked.parent)?;
     let plan = asked.plan;
     let request = json!({
         "candidate": plan.candidate,
@@ -41,27 +38,11 @@ pub(super) fn answer(line: &str, asked: &Asked) -> Result<Answer> {
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| format!("exec:{line}: cannot start sh"))?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let (stdin, said) = (child.stdin.take(), job::said(child.stdout.take(), SAID));
     let writer = thread::spawn(move || stdin.map(|mut pipe| pipe.write_all(request.to_string().as_bytes())));
-    let reader = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = stdout {
-            let _ = pipe.by_ref().take(SAID).read_to_end(&mut bytes);
-            let _ = std::io::copy(&mut pipe, &mut std::io::sink());
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    });
-    let start = Instant::now();
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break Some(status),
-            None if start.elapsed() > asked.patience => break None,
-            None => thread::sleep(std::time::Duration::from_millis(10)),
-        }
-    };
-    job::end_group(&mut child);
+    let status = job::ended(&mut child, asked.patience)?;
     drop(writer.join());
-    let text = reader.join().unwrap_or_default();
+    let text = said.join().unwrap_or_default();
     let sources = match status {
         Some(status) if status.success() => edited(&folder, asked),
         Some(status) => Err(vec![Caught::public("no-answer", format!("the command ended with {status}"))]),

@@ -16,7 +16,6 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
 use super::event::{Caught, Cost, Plan};
-use super::facts::Facts;
 use super::feedback;
 use super::job::{self, Done};
 use super::operator::{self, Material};
@@ -124,11 +123,8 @@ pub(crate) fn source(name: &str, proposer: &Proposer, project: &Project, arch: u
 
 /// Whether a proposer can be asked at all with these settings, before a run is begun.
 pub(crate) fn ready(proposer: &Proposer, settings: &Settings) -> Result<()> {
-    match proposer {
-        Proposer::Http(endpoint) => http::ready(endpoint, settings),
-        // What an agent needs was looked for by `source`.
-        Proposer::Dir(_) | Proposer::Exec(_) | Proposer::Agent(_) | Proposer::Sweep => Ok(()),
-    }
+    // What an agent needs was looked for by `source`.
+    if let Proposer::Http(endpoint) = proposer { http::ready(endpoint, settings) } else { Ok(()) }
 }
 
 impl Desk<'_> {
@@ -140,9 +136,8 @@ impl Desk<'_> {
         }
         let started = job::now();
         let mut answer = self.asked(plan)?;
-        let ended = job::now();
-        answer.cost.seconds = ended - started;
-        job::publish(self.run, &key, &Done { result: Some(answer), died: None, started, ended })?;
+        answer.cost.seconds = job::now() - started;
+        job::publish(self.run, &key, &Done::now(answer, started))?;
         job::known(self.run, &key).context("an answer that was just written cannot be read")
     }
 
@@ -152,11 +147,11 @@ impl Desk<'_> {
         }
         let known = self.proposers.iter().find(|(name, _)| *name == plan.proposer);
         let (_, proposer) = known.with_context(|| format!("the run has no proposer {}", plan.proposer))?;
-        let parent = self.sources(plan.parents[0])?;
+        let parent = self.state.sources(self.run, plan.parents[0])?;
         let feedback = self.feedback(plan.parents[0])?;
         let second = match (&plan.donor, plan.parents.get(1)) {
-            (Some((run, id)), _) => Some(sources_of(Path::new(run), *id)?),
-            (None, Some(id)) => Some(self.sources(*id)?),
+            (Some((run, id)), _) => Some(State::of(&Journal::read(Path::new(run))?)?.sources(Path::new(run), *id)?),
+            (None, Some(id)) => Some(self.state.sources(self.run, *id)?),
             (None, None) => None,
         };
         let second_feedback = plan.parents.get(1).map(|id| self.feedback(*id)).transpose()?.unwrap_or_default();
@@ -179,24 +174,8 @@ impl Desk<'_> {
         }
     }
 
-    fn sources(&self, id: u32) -> Result<Sources> {
-        let tree = self.state.candidate(id).and_then(|one| one.tree());
-        let tree = tree.with_context(|| format!("candidate {id} has no sources"))?;
-        Ok(serde_json::from_slice(&Journal::get(self.run, tree)?)?)
-    }
-
     fn feedback(&self, id: u32) -> Result<Vec<String>> {
         let Some(candidate) = self.state.candidate(id) else { return Ok(Vec::new()) };
-        let blob = candidate.compiled.as_ref().and_then(|compiled| compiled.facts.as_deref());
-        let facts = blob.map(|blob| anyhow::Ok(serde_json::from_slice::<Facts>(&Journal::get(self.run, blob)?)?));
-        Ok(feedback::of(candidate, facts.transpose()?.as_ref()))
+        Ok(feedback::of(candidate, candidate.facts(self.run)?.as_ref()))
     }
-}
-
-/// The sources of a candidate of another run.
-fn sources_of(run: &Path, id: u32) -> Result<Sources> {
-    let state = State::of(&Journal::read(run)?)?;
-    let tree = state.candidate(id).and_then(|one| one.tree());
-    let tree = tree.with_context(|| format!("candidate {id} of {} has no sources", run.display()))?;
-    Ok(serde_json::from_slice(&Journal::get(run, tree)?)?)
 }

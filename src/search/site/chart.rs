@@ -69,7 +69,8 @@ pub(super) fn roof(state: &State) -> Option<String> {
     }
     line(&mut svg, "roof", (left, y(1.0)), (right, y(1.0)));
     let (mut path, mut best) = (String::new(), 0.0);
-    for (one, roof) in timed.iter().filter(|(one, _)| one.standing() == Standing::Confirmed || !any_confirmed(state)) {
+    let confirmed = state.candidates.iter().any(|one| one.standing() == Standing::Confirmed);
+    for (one, roof) in timed.iter().filter(|(one, _)| one.standing() == Standing::Confirmed || !confirmed) {
         if *roof > best {
             let from = if path.is_empty() {
                 format!("M{:.1},{:.1}", x(one.id()), y(*roof))
@@ -85,10 +86,6 @@ pub(super) fn roof(state: &State) -> Option<String> {
         point(&mut svg, one, (x(one.id()), y(*roof)), if one.confirmed.is_some() { 4.0 } else { 2.5 });
     }
     Some(wrapped(WIDTH, HEIGHT, "Share of the roof by candidate", &svg))
-}
-
-fn any_confirmed(state: &State) -> bool {
-    state.candidates.iter().any(|one| one.standing() == Standing::Confirmed)
 }
 
 /// The best candidate and what it was made of, over all generations.

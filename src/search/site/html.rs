@@ -1,6 +1,5 @@
 //! Parts of the page: tables, links, and a candidate in one line.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use super::super::state::{Candidate, Standing};
@@ -20,8 +19,10 @@ pub(super) fn link(id: u32) -> String {
     format!("<a href=\"#c{id}\">{id}</a>")
 }
 
-pub(super) fn links<'a>(ids: impl IntoIterator<Item = &'a u32>) -> String {
-    ids.into_iter().map(|id| link(*id)).collect::<Vec<_>>().join(", ")
+/// Links to candidates, or that there are none.
+pub(super) fn links(ids: &[u32]) -> String {
+    let all: Vec<String> = ids.iter().map(|id| link(*id)).collect();
+    if all.is_empty() { NONE.to_owned() } else { all.join(", ") }
 }
 
 pub(super) fn shown(value: Option<impl fmt::Display>) -> String {
@@ -34,12 +35,10 @@ pub(super) fn usd(value: Option<f64>) -> String {
 
 /// A candidate in one line, not yet as HTML.
 pub(super) fn line(one: &Candidate) -> String {
-    let kinds: BTreeSet<&str> =
-        one.failure().iter().flat_map(|failed| &failed.findings).map(|found| found.kind.as_str()).collect();
     let outcome = match (one.standing(), one.summary()) {
         (Standing::Caught | Standing::Same, _) => {
             let stage = one.failure().map_or("identity", |failed| failed.stage.name());
-            format!("{} at {stage}", kinds.into_iter().collect::<Vec<_>>().join(", "))
+            format!("{} at {stage}", one.kinds().into_iter().collect::<Vec<_>>().join(", "))
         }
         (Standing::NotJudged, _) => "not judged".to_owned(),
         (Standing::Open, _) => "open".to_owned(),
@@ -48,8 +47,8 @@ pub(super) fn line(one: &Candidate) -> String {
             format!("{} µs, {} % of the roof", micros(summary.us), percent(summary.roof))
         }
         (Standing::Confirmed, Some(summary)) => {
-            let speedup =
-                one.speedup().map_or_else(String::new, |speedup| format!(", {} × the best peer", times(speedup)));
+            let words = |speedup| format!(", {} × the best peer{}", times(speedup), one.without());
+            let speedup = one.speedup().map_or_else(String::new, words);
             format!("confirmed {} µs, {} % of the roof{speedup}", micros(summary.us), percent(summary.roof))
         }
     };

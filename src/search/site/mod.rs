@@ -5,20 +5,17 @@ mod chart;
 mod html;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
 
 use self::html::{line, links, shown, usd};
-use super::Sources;
 use super::event::Outcome;
 use super::state::{Candidate, Standing, State};
-use crate::journal::Journal;
-use crate::report::figure::{NONE, percent};
+use crate::report::figure::percent;
 use crate::report::html::{self as parts, text};
-use crate::report::unified;
 
 /// The most bytes of a difference, of a candidate that holds a cell or led to the best, and of others.
 const DIFF: (usize, usize) = (64 << 10, 8 << 10);
@@ -45,18 +42,12 @@ pub(crate) fn page(state: &State, run: &Path) -> Result<String> {
     tables::caught(&mut html, state);
     tables::cost(&mut html, state);
     html.push_str("<h2 id=\"candidates\">Candidates</h2>\n");
-    let held: BTreeSet<u32> = elites.values().flat_map(BTreeMap::values).chain(&ancestry).copied().collect();
-    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for one in &state.candidates {
-        one.plan.parents.iter().for_each(|parent| children.entry(*parent).or_default().push(one.id()));
-    }
+    let mut held = ancestry;
+    held.extend(elites.values().flat_map(BTreeMap::values));
     for one in &state.candidates {
         let most = if held.contains(&one.id()) { DIFF.0 } else { DIFF.1 };
-        let diff = match one.plan.parents.first().and_then(|parent| state.candidate(*parent)) {
-            Some(parent) => difference(run, parent, one)?,
-            None => String::new(),
-        };
-        candidate(&mut html, one, children.get(&one.id()), &diff, most);
+        let diff = one.difference(run, state.parent(one), LINES)?;
+        candidate(&mut html, one, &state.children(one.id()), &diff, most);
     }
     Ok(parts::page(&format!("Search: {}", text(&state.run.project)), include_str!("style.css"), &html))
 }
@@ -109,28 +100,7 @@ fn heading(html: &mut String, state: &State) {
     html.push_str("</div>\n");
 }
 
-fn sources(run: &Path, one: &Candidate) -> Result<Option<Sources>> {
-    let Some(tree) = one.tree() else { return Ok(None) };
-    Ok(Some(serde_json::from_slice(&Journal::get(run, tree)?)?))
-}
-
-/// What a candidate changes of its first parent.
-fn difference(run: &Path, parent: &Candidate, one: &Candidate) -> Result<String> {
-    let (Some(old), Some(new)) = (sources(run, parent)?, sources(run, one)?) else { return Ok(String::new()) };
-    let of = |path: String| {
-        let (old, new) = (old.get(&path).unwrap_or_default(), new.get(&path).unwrap_or_default());
-        if old.lines().count() + new.lines().count() > LINES {
-            return format!(
-                "{path}\n{path}: more than {LINES} lines; `kernels search show {}` compares them\n",
-                one.id()
-            );
-        }
-        unified::of_file(&path, &path, Some(old.into()), Some(new.into()))
-    };
-    Ok(new.changed(&old).into_iter().map(of).collect())
-}
-
-fn candidate(html: &mut String, one: &Candidate, children: Option<&Vec<u32>>, diff: &str, most: usize) {
+fn candidate(html: &mut String, one: &Candidate, children: &[u32], diff: &str, most: usize) {
     let class = match one.standing() {
         Standing::Confirmed => "good",
         Standing::Caught => "bad",
@@ -153,8 +123,8 @@ fn candidate(html: &mut String, one: &Candidate, children: Option<&Vec<u32>>, di
         "<p class=\"faint\">generation {}, island {}, parents {}, children {}, {} US dollars</p>",
         one.generation,
         one.plan.island,
-        if one.plan.parents.is_empty() { NONE.to_owned() } else { links(&one.plan.parents) },
-        children.map_or_else(|| NONE.to_owned(), links),
+        links(&one.plan.parents),
+        links(children),
         usd(one.proposed.as_ref().and_then(|proposed| proposed.cost.usd)),
     );
     let findings = one.attempts().filter(|attempt| attempt.outcome != Outcome::Passed);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::super::event::{Cost, Summary};
+use super::super::event::{Confirmed, Cost, Summary};
 use super::super::facts::Features;
 use super::super::state::{Candidate, Standing, State};
 use super::html::{link, links, shown, table, usd};
@@ -32,7 +32,8 @@ pub(super) fn leaderboard(html: &mut String, state: &State) {
     let row = |(one, summary): &(&Candidate, Summary)| {
         let event = one.confirmed.as_ref().filter(|_| one.standing() == Standing::Confirmed);
         let speedup = event.and_then(|_| one.speedup());
-        let peers = event.map(|event| event.best.keys().map(|name| text(name)).collect::<Vec<_>>().join(", "));
+        let best = |event: &Confirmed| event.best.keys().map(|name| text(name)).collect::<Vec<_>>().join(", ");
+        let peers = event.map(|event| best(event) + &text(&one.without()));
         vec![
             link(one.id()),
             if event.is_some() { "<span class=\"good\">confirmed</span>".to_owned() } else { "timed".to_owned() },
@@ -109,7 +110,7 @@ pub(super) fn caught(html: &mut String, state: &State) {
         }
     }
     let rows = kinds.iter().map(|((stage, kind), (ids, example))| {
-        let some = links(ids.iter().take(12));
+        let some = links(&ids[..ids.len().min(12)]);
         let more = if ids.len() > 12 { format!(" and {} more", ids.len() - 12) } else { String::new() };
         let example: String = example.chars().take(200).collect();
         vec![
