@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let card = prepare::card(selection.device)?;
+    prepare::say_if_slow(output);
     let session = Session::open(&arguments.dir, &card, arguments.record, &tell)?;
     let choice = prepare::choice(selection, true)?;
     let verified = if arguments.record { Some(verified(&session, &choice, &progress, output)?) } else { None };

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::failure::Usage;
-use super::workflow;
+use super::{prepare, workflow};
 use crate::cli::project::Ci;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::{Output, file, junit, style, summary};
@@ -93,6 +93,9 @@ fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output, so_far: &Mutex<Vec<Suit
         signers: arguments.signers.as_deref(),
     };
     let locked = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
+    if lab.card().is_ok() {
+        prepare::say_if_slow(output);
+    }
     for dir in &arguments.dirs {
         let mut started = |suite: &Suite| {
             output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));

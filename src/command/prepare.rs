@@ -26,6 +26,16 @@ pub(crate) fn card(ordinal: usize) -> Result<Card> {
         .ok_or_else(|| Usage(format!("--device {ordinal}: this machine has {count}, counted from 0")).into())
 }
 
+/// On a card, says that a program that was compiled in a short time takes long to compare.
+pub(crate) fn say_if_slow(output: Output) {
+    if env!("KERNELS_OPT_LEVEL") == "0" {
+        output.note(
+            "this program is compiled without optimization, and compares several times as slowly; \
+             `cargo build --profile dist` builds what is shipped",
+        );
+    }
+}
+
 /// The choice that a selection on the command line makes.
 pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
     let dtypes = selection

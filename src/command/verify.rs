@@ -16,6 +16,7 @@ pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let card = prepare::card(arguments.selection.device)?;
+    prepare::say_if_slow(output);
     let native_only = arguments.native_only || arguments.sanitize;
     let session = Session::open(&arguments.dir, &card, !native_only, &tell)?;
     let choice = prepare::choice(&arguments.selection, native_only)?;
