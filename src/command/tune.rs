@@ -24,6 +24,7 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
         return undo(&project, arguments.dry_run, output);
     }
     let card = prepare::card(arguments.device)?;
+    prepare::say_if_slow(output);
     let wanted =
         Wanted { operations: arguments.operation.clone(), shapes: arguments.shape.clone(), ordinal: arguments.device };
     let progress = Progress::new(output);

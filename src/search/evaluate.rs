@@ -68,7 +68,7 @@ pub(crate) struct Beside {
     pub(crate) speedup: Option<f64>,
     pub(crate) why: Option<String>,
     pub(crate) best: BTreeMap<String, u32>,
-    /// Peers that were asked for and not timed in every case.
+    /// Peers that were asked for and not timed in every case, or wrong in one, or of another function.
     #[serde(default)]
     pub(crate) missing: BTreeSet<String>,
 }
@@ -301,9 +301,13 @@ fn speedup(report: &BenchReport) -> Beside {
             ratios.push(None);
             continue;
         };
-        for peer in against.peers.iter().filter(|peer| peer.time.is_none()) {
-            missing.insert(format!("{}: {}", peer.name, peer.skipped.as_deref().unwrap_or("not timed")));
-            beside.missing.insert(peer.name.clone());
+        for peer in &against.peers {
+            let unfit = peer.wrong.as_deref().or(peer.other.as_deref());
+            let untimed = peer.time.is_none().then(|| peer.skipped.as_deref().unwrap_or("not timed"));
+            if let Some(why) = untimed.or(unfit) {
+                missing.insert(format!("{}: {why}", peer.name));
+                beside.missing.insert(peer.name.clone());
+            }
         }
         match (against.best(), against.kernel) {
             (Some((peer, time)), Some(kernel)) => {
@@ -323,4 +327,55 @@ fn speedup(report: &BenchReport) -> Beside {
         beside.why = Some(if why.is_empty() { "no peer is right in every case".to_owned() } else { why });
     }
     beside
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::speedup;
+
+    fn spread(median: f64) -> Value {
+        json!({ "median": median, "p10": median, "p90": median, "min": median, "samples": 30 })
+    }
+
+    fn of(cases: &[Value]) -> super::Beside {
+        let case = |against: &Value| {
+            json!({ "operation": "norm", "case": "rows=1", "dtype": "f16", "values": {}, "bytes": 1, "flops": 1.0,
+                    "residency": "cold", "slots": 4, "kernel": spread(5.0), "copy": spread(4.0), "copy_by": "kernel",
+                    "launches": [], "checked": 1, "remarks": [], "against": against })
+        };
+        let card = json!({ "name": "H100", "arch": 90, "sms": 1, "l2_bytes": 1, "memory_bytes": 1, "driver": null,
+                           "cuda": "13.0", "peak_gbs": null });
+        let report = json!({ "project": "norm", "card": card, "compiler": "13.0.88", "seed": 0, "findings": [],
+                             "remarks": [], "cases": cases.iter().map(case).collect::<Vec<_>>() });
+        speedup(&serde_json::from_value(report).unwrap())
+    }
+
+    fn beside(peers: &[Value]) -> Value {
+        json!({ "clock": "kernels", "kernel": spread(5.0), "copy": null, "peers": peers })
+    }
+
+    #[test]
+    fn a_speedup_names_what_it_leaves_out_and_needs_a_peer_in_every_case() {
+        let torch = json!({ "name": "torch", "time": spread(20.0) });
+        let compile = json!({ "name": "compile", "time": spread(10.0) });
+        let whole = of(&[beside(&[torch.clone(), compile.clone()]), beside(&[torch.clone(), compile.clone()])]);
+        assert_eq!((whole.speedup, whole.why, whole.missing.len()), (Some(2.0), None, 0));
+        assert_eq!(whole.best["compile"], 2);
+        let faults = [
+            json!({ "name": "compile", "skipped": "it failed" }),
+            json!({ "name": "compile", "time": spread(1.0), "wrong": "element 3" }),
+            json!({ "name": "compile", "time": spread(1.0), "other": "without the bias" }),
+        ];
+        for fault in faults {
+            let less = of(&[beside(&[torch.clone(), fault]), beside(&[torch.clone(), compile.clone()])]);
+            assert!((less.speedup.unwrap() - 8.0_f64.sqrt()).abs() < 1e-9, "{less:?}");
+            assert!(less.missing.contains("compile") && less.why.is_some(), "{less:?}");
+        }
+        for nothing in [Value::Null, beside(&[json!({ "name": "torch", "skipped": "it failed" })])] {
+            let none = of(&[beside(std::slice::from_ref(&torch)), nothing]);
+            assert!(none.speedup.is_none() && none.why.is_some(), "{none:?}");
+        }
+    }
 }

@@ -298,7 +298,7 @@ pub(crate) struct Confirmed {
     /// In how many cases each peer was the best one.
     #[serde(default)]
     pub(crate) best: BTreeMap<String, u32>,
-    /// Peers that were asked for and not timed in every case, so that the speed-up is without them.
+    /// Peers that were asked for and not timed in every case, or not right, so that the speed-up is without them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) missing: BTreeSet<String>,
     /// What Nsight Compute measured of a finalist, or why it was not run.

@@ -254,6 +254,8 @@ pub(super) fn ended(child: &mut Child, patience: Duration) -> Result<Option<Exit
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }
+    // It may not be the first of a group of its own.
+    let _ = child.kill();
     let _ = child.wait();
     Ok(status)
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::status;
 use crate::cli::search::{Resume, Run};
 use crate::command::failure::Usage;
+use crate::command::prepare;
 use crate::report::{Output, Progress, style};
 use crate::search::Search;
 use crate::search::event::Outcome;
@@ -56,6 +57,9 @@ fn budget(text: &str) -> Result<Budget> {
 }
 
 fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result<ExitCode> {
+    if search.state().run.card.is_ok() {
+        prepare::say_if_slow(output);
+    }
     let progress = Progress::new(output);
     let why = search
         .run(&|state, candidate| progress.above(|| output.line(line(state, candidate))), &|what| progress.tell(what))?;

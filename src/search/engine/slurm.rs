@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -321,7 +320,7 @@ fn said(command: &mut Command, limit: Duration) -> Result<String> {
     scrubbed(command);
     command.envs(std::env::var_os("SLURM_CONF").map(|path| ("SLURM_CONF", path)));
     let (out, err) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
-    command.stdin(Stdio::null()).stdout(out.reopen()?).stderr(err.reopen()?).process_group(0);
+    command.stdin(Stdio::null()).stdout(out.reopen()?).stderr(err.reopen()?);
     let mut child = command.spawn().with_context(|| format!("cannot start {name}: is Slurm installed here?"))?;
     let status = job::ended(&mut child, limit)?;
     let status = status.with_context(|| format!("{name} gave no answer in {} s", limit.as_secs()))?;
