@@ -139,7 +139,7 @@ def drawn_rows(args, done):
         turns += [(number, row) for number, row in enumerate(map(Row, cases)) if key_of(row.case.operation.name, row.shape) not in done]
     rows = [row for _, row in sorted(turns, key=lambda turn: turn[0])]
     used = {row.case.operation.project for row in rows}
-    return [project for name, project in projects.items() if name in used], rows
+    return [project for project in projects.values() if project.name in used], rows
 
 
 def key_of(operation, shape):
