@@ -36,12 +36,13 @@
 namespace adaln {
 using namespace common;
 
-// Threads that an SM's 65,536 registers allow with 40, 64, 64 and 96 a thread, and so the blocks that must be resident.
+// Threads that an SM's 65,536 registers allow with 40, 64, 96 or 128 a thread, and so the blocks that must be resident.
 template <int TPR, int NV, bool GATED>
-constexpr int kThreadsForRegisters = NV == 1 && !GATED ? 1536 : NV == 2 && GATED ? 640 : 1024;
+constexpr int kThreadsForRegisters = NV == 1 && !GATED ? 1536 : NV == 2 && GATED ? 640 : NV > 2 ? 512 : 1024;
 template <int TPR, int NV, bool GATED>
-constexpr int kBlocks = (kThreadsForRegisters<TPR, NV, GATED> < kSmThreads ? kThreadsForRegisters<TPR, NV, GATED>
-                                                                             : kSmThreads) / kBlockThreads<TPR>;
+constexpr int kBlocks = TPR == 1024 ? 1
+                                    : (kThreadsForRegisters<TPR, NV, GATED> < kSmThreads ? kThreadsForRegisters<TPR, NV, GATED>
+                                                                                         : kSmThreads) / kBlockThreads<TPR>;
 
 // Sums over a block of whole warps, at most WARPS, one for each of its rows; every thread gets them. A kernel gives each
 // call a scratch of its own: there is no second barrier that would let one be written again.
@@ -89,6 +90,8 @@ __device__ __forceinline__ float sum_of_row(float v, float (&scratch)[32]) {
 template <typename T, int N, int TPR, int NV, bool GATED>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
+  // Where the modulation has no registers beside the row, it is asked to come to L2 before the sums, and fetched behind them.
+  constexpr bool kLate = NV > 1 && TPR == 1024;
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   wait_for_previous();
 
@@ -98,43 +101,58 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   // Packs of the row from this thread's first on; none behind the last row, in the last block.
   const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
   Pack<T, N> x[NV], h[NV], gate[NV], gate_table[NV];
-  Modulation<T, N> modulation[NV];
+  Modulation<T, N> modulation[kLate ? 1 : NV];
   {
     const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
 #pragma unroll
     for (int v = 0; v < NV; ++v)
       if (v * step < left) load<kCached>(x[v], x_row, v * step);
   }
-  if constexpr (GATED) {
-    const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
+  const uint32_t group = a.rows_per_modulation.quotient(row);
+  const T* h_row = static_cast<const T*>(a.h) + row * a.h_stride + first * N;
+  const T* gate_row = static_cast<const T*>(a.gate) + group * a.gate_stride;
+  const T* scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
+  const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
+  // Computed while the loads of x are in flight.
+  float factor[kLate ? 1 : NV][N], addend[kLate ? 1 : NV][N], gate_factor[NV][N];
+  if constexpr (N == 1) {
+    const auto each = [&](auto f) {
+#pragma unroll
+      for (int v = 0; v < NV; ++v)
+        if (v * step < left) f(v);
+    };
+    if constexpr (GATED) {
+      each([&](int v) { load<kCached>(h[v], h_row, v * step); });
+      gate_elements(gate_factor, gate_row, first, step, a, each);
+    }
+    combine_elements(factor, addend, scale_row, shift_row, first, step, a, each);
+  } else {
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * step < left) load<kCached>(h[v], h_row, v * step);
-  }
-  const uint32_t group = a.rows_per_modulation.quotient(row);
-  if constexpr (GATED) {
-    const T* gate_row = static_cast<const T*>(a.gate) + group * a.gate_stride;
+      if (GATED && v * step < left) load<kCached>(h[v], h_row, v * step);
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (v * step < left) {
+      if (GATED && v * step < left) {
         if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * step);
         if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * step);
       }
     }
-  }
-  const T* scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
-  const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
 #pragma unroll
-  for (int v = 0; v < NV; ++v)
-    if (v * step < left) fetch(modulation[v], scale_row, shift_row, first + v * step, a);
-
-  // Computed while the loads of x are in flight.
-  float factor[NV][N], addend[NV][N], gate_factor[NV][N];
+    for (int v = 0; v < NV; ++v) {
+      if (v * step < left) {
+        if constexpr (kLate) {
+          prefetch<T, N>(scale_row, shift_row, first + v * step, a);
+        } else {
+          fetch(modulation[v], scale_row, shift_row, first + v * step, a);
+        }
+      }
+    }
 #pragma unroll
-  for (int v = 0; v < NV; ++v) {
-    if (v * step < left) {
-      if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
-      combine(factor[v], addend[v], modulation[v], first + v * step, a);
+    for (int v = 0; v < NV; ++v) {
+      if (v * step < left) {
+        if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
+        if constexpr (!kLate) combine(factor[v], addend[v], modulation[v], first + v * step, a);
+      }
     }
   }
 
@@ -170,7 +188,11 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (v * step < left) {
-      modulate(x[v], factor[v], addend[v], mean, inverse);
+      if constexpr (kLate) {
+        fetch(modulation[0], scale_row, shift_row, first + v * step, a);
+        combine(factor[0], addend[0], modulation[0], first + v * step, a);
+      }
+      modulate(x[v], factor[kLate ? 0 : v], addend[kLate ? 0 : v], mean, inverse);
       store(out_row, v * step, x[v]);
     }
   }
@@ -184,7 +206,7 @@ constexpr int kWideBlocks = kUsed<kOldest, 99> ? kSmThreads / 1024 : 1;
 
 template <typename T, int N, bool GATED>
 __global__ void __launch_bounds__(1024, kWideBlocks) adaln_wide_rows(const Arguments a) {
-  constexpr int kGroup = GATED ? 1 : 2;  // packs of x in flight a thread
+  constexpr int kGroup = !GATED ? 2 : N == 1 ? 4 : 1;  // packs of x in flight a thread
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   extern __shared__ uint4 shared_row[];
   wait_for_previous();

@@ -4,16 +4,16 @@
 
 namespace adaln {
 
-// The kernel of a layout that is compiled for accesses of so many bytes (16, kUnaligned, or an element's); its one parameter
+// The kernel of a layout that is compiled for such accesses (16, kUnaligned, kElement); its one parameter
 // is an Arguments. Null if there is none.
 const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
 
 // The same of a layout for rows that have their modulation in common.
-const void* adaln_group_kernel_f32(const GroupLayout& layout, bool gated);
-const void* adaln_group_kernel_f16(const GroupLayout& layout, bool gated);
-const void* adaln_group_kernel_bf16(const GroupLayout& layout, bool gated);
+const void* adaln_group_kernel_f32(const GroupLayout& layout, int access, bool gated);
+const void* adaln_group_kernel_f16(const GroupLayout& layout, int access, bool gated);
+const void* adaln_group_kernel_bf16(const GroupLayout& layout, int access, bool gated);
 
 // The same of a gated residual without a norm, by the packs that a thread has; flat: rows lie side by side.
 const void* gate_residual_kernel_f32(int access, bool flat);

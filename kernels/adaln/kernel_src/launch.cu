@@ -96,8 +96,8 @@ int check(const Call& c) {
   return 0;
 }
 
-// The bytes of an access: 16 if every row of every tensor is a whole number of them, from an aligned address on; kUnaligned
-// where x and its like are not, but lie at the same place between multiples of 16; else an element's.
+// The accesses of a call: of 16 bytes if every row of every tensor is a whole number of them, from an aligned address on;
+// kUnaligned where x and its like are not, but lie at the same place between multiples of 16; else of one element.
 int widest_access(const Call& c) {
   const int size = size_of(c.type);
   const Matrices matrices(c);
@@ -106,13 +106,13 @@ int widest_access(const Call& c) {
     // One row has no next one, and its stride may be anything.
     fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
   }
-  if (fits || c.operation == kGate) return fits ? 16 : size;
+  if (fits || c.operation == kGate || c.a.width <= (c.rows <= kFew ? kLessNarrow : kNarrow)) return fits ? 16 : kElement;
   const Matrix& x = matrices.all[0];
   for (int i = 1; i < 4; ++i) {
     const Matrix& m = matrices.all[i];
     if (!m.needed) continue;
     const auto apart = reinterpret_cast<uintptr_t>(m.data) - reinterpret_cast<uintptr_t>(x.data);
-    if (apart % 16 != 0 || (c.rows > 1 && (m.stride - x.stride) * size % 16 != 0)) return size;
+    if (apart % 16 != 0 || (c.rows > 1 && (m.stride - x.stride) * size % 16 != 0)) return kElement;
   }
   return kUnaligned;
 }
@@ -176,46 +176,49 @@ int threads_for(int64_t packs, int held) {
   return static_cast<int>((packs + 32 * held - 1) / (32 * held)) * 32;
 }
 
+int64_t rows_of(const GroupLayout& layout) { return layout.threads < 128 ? 128 / layout.threads * layout.rows : layout.rows; }
+
 // Rows that have their modulation in common.
-int launch_groups(const Call& c, int arch, const GroupLayout& layout, bool gated, int64_t packs, cudaStream_t stream) {
+int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access, bool gated, int64_t packs,
+                  cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
                          : c.type == kF16 ? adaln_group_kernel_f16
                                           : adaln_group_kernel_bf16;
-  const void* kernel = kernel_of(layout, gated);
+  const void* kernel = kernel_of(layout, access, gated);
+  const int threads = layout.threads < 128 ? 128 : threads_for(packs, layout.packs);
+  const uint32_t rows_of_block = static_cast<uint32_t>(rows_of(layout));
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.packs = static_cast<uint32_t>(packs);
     a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
-    a.blocks_of_modulation = (a.rows_of_modulation + layout.rows - 1) / layout.rows;
+    a.blocks_of_modulation = (a.rows_of_modulation + rows_of_block - 1) / rows_of_block;
     a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
     const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
     const int64_t blocks = modulations * a.blocks_of_modulation;
-    if (const cudaError_t error = start(kernel, arch, blocks, threads_for(packs, layout.packs), 0, a, stream)) return error;
+    if (const cudaError_t error = start(kernel, arch, blocks, threads, 0, a, stream)) return error;
   }
   return cudaSuccess;
 }
 
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
-  const int size = size_of(c.type), unit = access == kUnaligned ? 16 : access;
-  int64_t packs = (c.a.width * size + unit - 1) / unit;
-  if (access == 16) {
-    const GroupLayout layout = find_group_layout(arch, packs, gated, c.a.layer != 0);
-    if (layout.threads != 0 && c.rows_per_modulation >= 4 * int64_t{layout.rows}) {
-      return launch_groups(c, arch, layout, gated, packs, stream);
-    }
+  const int size = size_of(c.type);
+  int64_t packs = access == kElement ? c.a.width : (c.a.width * size + 15) / 16;
+  const GroupLayout group = find_group_layout(arch, access, packs, gated, c.a.layer != 0);
+  if (group.threads != 0 && c.rows_per_modulation >= 4 * rows_of(group) && c.rows >= kGroupBlocksAtLeast * rows_of(group)) {
+    return launch_groups(c, arch, group, access, gated, packs, stream);
   }
-  const Tuning* tuning = find_adaln_tuning(arch, access, packs);
+  const Tuning* tuning = find_adaln_tuning(arch, access, packs, c.rows);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = gated ? tuning->gated : tuning->alone;
   const auto kernel_of = c.type == kF32 ? adaln_kernel_f32 : c.type == kF16 ? adaln_kernel_f16 : adaln_kernel_bf16;
   const void* kernel = kernel_of(layout, access, gated);
-  const bool wide = layout.packs <= 0;
-  if (wide && access == kUnaligned) access = size, packs = c.a.width;
-  const int rows_per_block = wide || layout.threads > 128 ? 1 : 128 / layout.threads;
-  const int threads = wide ? layout.threads : rows_per_block > 1 ? 128 : threads_for(packs, layout.packs);
-  int64_t shared = layout.packs == kShared ? packs * (access < 4 ? 4 : access) : 0;  // a Pack is whole words
+  const bool held = layout.packs > 0;  // in registers
+  if (!held && access == kUnaligned) access = kElement, packs = c.a.width;
+  const int rows_per_block = held && layout.threads < 128 ? 128 / layout.threads : 1;
+  const int threads = rows_per_block > 1 ? 128 : held ? threads_for(packs, layout.packs) : layout.threads;
+  int64_t shared = layout.packs == kShared ? packs * (access == 16 ? 16 : 4) : 0;  // a Pack is whole words
   if (shared > kSharedOfAll) {
     int most = 0;
     if (const cudaError_t error = shared_of_block(most)) return error;
@@ -225,7 +228,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.row_in_shared = shared != 0;
-    a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 1,024
+    a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 16,384
     const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
     if (const cudaError_t error = start(kernel, arch, blocks, threads, shared, a, stream)) return error;
   }
@@ -233,7 +236,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
 }
 
 int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
-  const int64_t per_pack = access / size_of(c.type);
+  const int64_t per_pack = access == 16 ? 16 / size_of(c.type) : 1;
   if (arch < kOldest) return kNoCode;
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
@@ -241,13 +244,15 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool side_by_side =
       c.rows == 1 || (c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width);
   const bool aligned = divides(16, c.a.x) && divides(16, c.a.h) && divides(16, c.a.sum);
-  if (access != 16 && side_by_side && aligned && c.rows <= kMost / c.a.width) {
+  // Of few elements latency counts, which is less where each has a thread.
+  const bool many = c.rows > (1 << 19) / c.a.width;
+  if (access != 16 && side_by_side && aligned && many && c.rows <= kMost / c.a.width) {
     Arguments a = part(c, 0, kMost, 0);
     const int64_t elements = 16 / size_of(c.type);
     a.packs = static_cast<uint32_t>((c.rows * c.a.width + elements - 1) / elements);
     a.packs_per_row = WideDivisor(static_cast<uint32_t>(c.a.width));
     const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
-    return start(kernel_of(kUnaligned, true), arch, blocks, kGateThreads, 0, a, stream);
+    return start(kernel_of(kElement, true), arch, blocks, kGateThreads, 0, a, stream);
   }
   const bool flat = access == 16 && side_by_side;
   for (int64_t column = 0; column < c.a.width;) {
@@ -285,9 +290,8 @@ int launch(Call& c, void* stream) {
                                           : gate_residual_kernel_bf16;
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of(16, true), arch)) return error;
-  const int access = widest_access(c);
   const auto one = c.operation == kGate ? launch_gate : launch_rows;
-  return one(c, arch, access, static_cast<cudaStream_t>(stream));
+  return one(c, arch, widest_access(c), static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace

@@ -83,6 +83,21 @@ __device__ __forceinline__ void fetch(Modulation<T, N>& m, const T* scale_row, c
   if (a.shift_table != nullptr) load<kCached>(m.shift_table, static_cast<const T*>(a.shift_table), i);
 }
 
+// Asks L2 for what fetch and combine will want.
+template <typename T, int N>
+__device__ __forceinline__ void prefetch_pack(const void* row, int64_t i) {
+  if (row != nullptr) asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const T*>(row) + i * N));
+}
+template <typename T, int N>
+__device__ __forceinline__ void prefetch(const T* scale_row, const T* shift_row, int64_t i, const Arguments& a) {
+  prefetch_pack<T, N>(a.scale != nullptr ? scale_row : nullptr, i);
+  prefetch_pack<T, N>(a.shift != nullptr ? shift_row : nullptr, i);
+  prefetch_pack<T, N>(a.scale_table, i);
+  prefetch_pack<T, N>(a.shift_table, i);
+  prefetch_pack<T, N>(a.weight, i);
+  prefetch_pack<T, N>(a.bias, i);
+}
+
 // factor = weight * (one + scale + scale_table), addend = bias * (one + scale + scale_table) + shift + shift_table.
 template <typename T, int N>
 __device__ __forceinline__ void combine(float (&factor)[N], float (&addend)[N], const Modulation<T, N>& m, int64_t i,
@@ -107,6 +122,63 @@ __device__ __forceinline__ void combine(float (&factor)[N], float (&addend)[N], 
     add_pack<T>(weight, a.weight, i);
 #pragma unroll
     for (int j = 0; j < N; ++j) factor[j] *= weight[j];
+  }
+}
+
+// The same for accesses of one element, of which a thread has many: whether a row is there is asked once for all of them.
+// each(f) calls f(v) for those of the thread's NV elements that are there; the v-th is v * step behind the first.
+template <typename T, int NV, typename Each>
+__device__ __forceinline__ void load_elements(Pack<T, 1> (&pack)[NV], const void* row, int first, int step, Each each) {
+  const T* from = static_cast<const T*>(row) + first;
+  if (row != nullptr) each([&](int v) { load<kCached>(pack[v], from, v * step); });
+}
+template <typename T, int NV>
+__device__ __forceinline__ void add_elements_of(float (&f)[NV][1], const Pack<T, 1> (&pack)[NV], const void* row) {
+  if (row == nullptr) return;
+#pragma unroll
+  for (int v = 0; v < NV; ++v) add_pack(f[v], pack[v]);
+}
+
+template <typename T, int NV, typename Each>
+__device__ __forceinline__ void gate_elements(float (&factor)[NV][1], const T* gate_row, int first, int step,
+                                              const Arguments& a, Each each) {
+  Pack<T, 1> gate[NV] = {}, gate_table[NV] = {};
+  const void* const gate_data = a.gate != nullptr ? gate_row : nullptr;
+  load_elements(gate, gate_data, first, step, each);
+  load_elements(gate_table, a.gate_table, first, step, each);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) factor[v][0] = a.gate != nullptr ? 0.0f : 1.0f;
+  add_elements_of(factor, gate, gate_data);
+  add_elements_of(factor, gate_table, a.gate_table);
+}
+
+template <typename T, int NV, typename Each>
+__device__ __forceinline__ void combine_elements(float (&factor)[NV][1], float (&addend)[NV][1], const T* scale_row,
+                                                 const T* shift_row, int first, int step, const Arguments& a, Each each) {
+  Pack<T, 1> scale[NV] = {}, shift[NV] = {}, scale_table[NV] = {}, shift_table[NV] = {};
+  const void* const scale_data = a.scale != nullptr ? scale_row : nullptr;
+  const void* const shift_data = a.shift != nullptr ? shift_row : nullptr;
+  load_elements(scale, scale_data, first, step, each);
+  load_elements(shift, shift_data, first, step, each);
+  load_elements(scale_table, a.scale_table, first, step, each);
+  load_elements(shift_table, a.shift_table, first, step, each);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) factor[v][0] = 0.0f, addend[v][0] = 0.0f;
+  add_elements_of(factor, scale, scale_data);
+  add_elements_of(factor, scale_table, a.scale_table);
+  add_elements_of(addend, shift, shift_data);
+  add_elements_of(addend, shift_table, a.shift_table);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) factor[v][0] += a.one;
+  if (a.bias != nullptr) {
+    load_elements(shift, a.bias, first, step, each);
+#pragma unroll
+    for (int v = 0; v < NV; ++v) addend[v][0] = fmaf(to_float<T>(shift[v].word[0]), factor[v][0], addend[v][0]);
+  }
+  if (a.weight != nullptr) {
+    load_elements(scale, a.weight, first, step, each);
+#pragma unroll
+    for (int v = 0; v < NV; ++v) factor[v][0] *= to_float<T>(scale[v].word[0]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 #include "tuning.h"
@@ -109,8 +110,8 @@ int launch(const Call& call) {
     a.by_row = Divisor(a.packs_per_row);
     const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
     void* parameters[] = {&a};
-    const dim3 block(tuning->threads);
-    if (const cudaError_t error = cleared(cudaLaunchKernel(kernel, grid, block, parameters, 0, call.stream))) return error;
+    const auto error = cleared(launch_dependent(kernel, arch, grid, tuning->threads, parameters, 0, call.stream));
+    if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }

@@ -72,13 +72,14 @@ void parts_of(const GatedArguments& a, Part (&parts)[kParts]) {
   for (int i = 0; i < kParts; ++i) parts[i] = all[i];
 }
 
-// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on.
+// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on. A
+// single row may have a tail behind its last 16 bytes.
 int widest_access(const Call& call) {
   const int64_t size = size_of(call.type);
   Part parts[kParts];
   parts_of(call.tensors, parts);
   for (const int bytes : {16, 4}) {
-    bool fits = call.width * size % bytes == 0;
+    bool fits = call.width * size % bytes == 0 || (bytes == 16 && call.rows == 1 && call.width * size > bytes);
     for (const Part& part : parts) {
       // One row has no next one, and its stride may be anything.
       fits = fits && divides(bytes, part.data) && (call.rows == 1 || part.stride * size % bytes == 0);
@@ -88,7 +89,7 @@ int widest_access(const Call& call) {
   return static_cast<int>(size);
 }
 
-// Rows without gaps are one row, which may end where one of them cannot.
+// Rows without gaps are one row, which begins at one address and has one tail.
 void join_rows(Call& call) {
   Part parts[kParts];
   parts_of(call.tensors, parts);
@@ -98,13 +99,15 @@ void join_rows(Call& call) {
   call.rows = 1;
 }
 
-// The tensors from that row and element on.
-GatedArguments from(GatedArguments a, int64_t row, int64_t element, int64_t size) {
-  const auto in = [=](const void*& p, int64_t stride) {
-    if (p != nullptr) p = static_cast<const char*>(p) + (row * stride + element) * size;
+// The tensors from that row and pack on, for a kernel: their strides in packs of so many elements.
+GatedArguments from(GatedArguments a, int64_t row, int64_t pack, int64_t elements, int64_t size) {
+  const auto in = [=](const void*& p, int64_t& stride) {
+    if (p != nullptr) p = static_cast<const char*>(p) + (row * stride + pack * elements) * size;
+    stride /= elements;
   };
-  const auto out = [=](void*& p, int64_t stride) {
-    if (p != nullptr) p = static_cast<char*>(p) + (row * stride + element) * size;
+  const auto out = [=](void*& p, int64_t& stride) {
+    if (p != nullptr) p = static_cast<char*>(p) + (row * stride + pack * elements) * size;
+    stride /= elements;
   };
   in(a.value, a.value_stride), in(a.gate, a.gate_stride), in(a.dy, a.dy_stride);
   out(a.out, a.out_stride), out(a.d_value, a.d_value_stride), out(a.d_gate, a.d_gate_stride);
@@ -125,27 +128,35 @@ int launch(Call call) {
   const int access = widest_access(call);
 
   int arch = 0;
-  const void* any = kernel_of({128, 2}, access, call.activation, backward);
+  const Tuning* oldest = find_gated_tuning(kOldest, call.direction, access);
+  const void* any = kernel_of(oldest->layout, access, call.activation, backward);
   if (const cudaError_t error = code_arch(any, arch)) return error;
   const Tuning* tuning = find_gated_tuning(arch, call.direction, access);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(layout, access, call.activation, backward);
 
-  // One launch, but for 2^31 packs and more (32 GB of each tensor, or 4 GB by the element): then a launch takes as many
-  // rows as have fewer, or a piece of one row.
-  constexpr int64_t kMost = INT32_MAX;
-  const int64_t elements = access / size, packs_per_row = call.width / elements;
-  const int64_t columns = smaller(packs_per_row, kMost), rows = smaller(call.rows, kMost / columns);
+  // One launch, but for tensors that span 2^31 elements and more: then a launch takes as many rows as span fewer, or a
+  // piece of one row, so that kernels count in 32 bits.
+  const int64_t elements = access / size, packs_per_row = call.width / elements, most = INT32_MAX / elements;
+  const int64_t columns = smaller(packs_per_row, most);
+  int64_t apart = packs_per_row;  // packs from row to row, of the tensor with most
+  Part parts[kParts];
+  parts_of(call.tensors, parts);
+  for (const Part& part : parts)
+    if (part.stride / elements > apart) apart = part.stride / elements;
+  const int64_t rows = smaller(call.rows, 1 + (most - columns) / apart);
   const int64_t packs_per_block = static_cast<int64_t>(layout.threads) * layout.packs;
   for (int64_t row = 0; row < call.rows; row += rows) {
     for (int64_t column = 0; column < packs_per_row; column += columns) {
-      GatedArguments a = from(call.tensors, row, column * elements, size);
+      GatedArguments a = from(call.tensors, row, column, elements, size);
       a.packs_per_row = static_cast<uint32_t>(smaller(columns, packs_per_row - column));
       a.packs = static_cast<uint32_t>(smaller(rows, call.rows - row) * a.packs_per_row);
+      a.tail = column + columns < packs_per_row ? 0 : static_cast<uint32_t>(call.width % elements);
       a.by_row = Divisor(a.packs_per_row);
       void* parameters[] = {&a};
-      const dim3 grid(static_cast<unsigned>((a.packs + packs_per_block - 1) / packs_per_block));
+      const int64_t blocks = (a.packs + packs_per_block - 1) / packs_per_block + (a.tail != 0);
+      const dim3 grid(static_cast<unsigned>(blocks));
       const auto error = cleared(launch_dependent(kernel, arch, grid, layout.threads, parameters, 0, call.stream));
       if (error != cudaSuccess) return error;
     }

@@ -16,13 +16,19 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
-// cudaLaunchKernel for such a kernel. `arch`: of the loaded code. Below sm_90 it does not wait, so it must not come early,
+// The attribute of such a kernel's launch, for code of sm_90 and above. Older code does not wait, so it must not come early,
 // on a newer card neither.
-inline cudaError_t launch_dependent(const void* kernel, int arch, dim3 grid, dim3 block, void** parameters,
-                                    size_t shared, cudaStream_t stream) {
+inline cudaLaunchAttribute dependent() {
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
+// cudaLaunchKernel for such a kernel. `arch`: of the loaded code.
+inline cudaError_t launch_dependent(const void* kernel, int arch, dim3 grid, dim3 block, void** parameters,
+                                    size_t shared, cudaStream_t stream) {
+  cudaLaunchAttribute attribute = dependent();
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = block, config.dynamicSmemBytes = shared, config.stream = stream;
   config.attrs = &attribute, config.numAttrs = arch >= 90 ? 1 : 0;

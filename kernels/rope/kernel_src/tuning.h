@@ -17,7 +17,7 @@ constexpr int kMostSlots = 32;     // of a head that is held in registers: a lan
 
 // How the heads of a token are laid out.
 struct Layout {
-  int threads;  // a block, at most: whole warps. All heads of a token, a part of them, or those of several tokens
+  int threads;  // a block, at most: whole warps
   int heads;    // neighbours that each thread holds a slot of; 0: heads of any size, read twice for the norm
 };
 

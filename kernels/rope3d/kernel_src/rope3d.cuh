@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) rope3d_tokens(const Rotary
     __trap();
     return;
   }
+  wait_for_previous();
   constexpr int P = Pairs<T, E>::kCount;
   const uint32_t token = find_token<TPT>();
   const int first = static_cast<int>(blockIdx.z) * (TPT * NV) + find_thread<TPT>(), count = a.dim / (2 * P);

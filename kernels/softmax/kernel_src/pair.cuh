@@ -26,8 +26,9 @@ __device__ __forceinline__ Pair warp_pair(Pair p) {
   return {max, sum};
 }
 
-// Over the TPR threads of a row, a power of two from 16 to 1024. All threads of the block call it, those of no row too,
-// and a kernel calls it once: there is no second barrier that would let scratch be written again.
+// Over the threads of a row: TPR neighbours, a power of two up to 32, or all of a block of whole warps, up to TPR. All
+// threads of the block call it, those of no row too, and a kernel calls it once: there is no second barrier that would
+// let scratch be written again.
 template <int TPR>
 __device__ __forceinline__ Pair row_pair(Pair p, float2 (&scratch)[32]) {
   p = warp_pair<(TPR < 32 ? TPR : 32)>(p);
@@ -36,7 +37,8 @@ __device__ __forceinline__ Pair row_pair(Pair p, float2 (&scratch)[32]) {
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = make_float2(p.max, p.sum);
     __syncthreads();
     // A lane takes one warp's pair: 32 exponentials a lane would cost more than these shuffles.
-    const float2 other = scratch[threadIdx.x / TPR * kWarps + threadIdx.x % kWarps];
+    const unsigned warp = threadIdx.x % kWarps;
+    const float2 other = warp < blockDim.x / 32 ? scratch[warp] : make_float2(-INFINITY, 0.0f);
     p = warp_pair<kWarps>({other.x, other.y});
   }
   return p;

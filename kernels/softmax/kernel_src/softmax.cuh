@@ -1,12 +1,14 @@
 // Softmax of rows: out = exp(scale * x - max) / sum of these.
 //
 // The floor is memory: x is read once and out is written once. So a row stays in registers from its load to its store:
-// TPR threads of each of a cluster's CL blocks share it, and each holds NV packs of N elements. A position of -infinity
+// TPR threads of each of a cluster's CL blocks share it, and each holds NV packs of N elements. A block that has a row
+// alone, up to 4 packs a thread, has as many warps as the row needs, up to TPR threads. A position of -infinity
 // gives 0; a row of nothing else gives NaN, as torch does. out may be x.
 #pragma once
 #include "arch.h"
 #include "arguments.h"
 #include "cluster_pair.cuh"
+#include "dependent.cuh"
 #include "pack.cuh"
 #include "pair.cuh"
 #include "reduce.cuh"
@@ -61,8 +63,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
     __trap();
     return;
   }
+  wait_for_previous();
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
-  constexpr int kStep = TPR * CL;                  // packs from one of a thread's to the next: all blocks have as many
+  // Packs from one of a thread's to the next. All blocks of a cluster have as many threads. With more than 4 packs a step
+  // that is no constant takes registers that there are not.
+  const int step = kRows > 1 || NV > 4 ? TPR * CL : blockDim.x;
+  constexpr int kEdges = (2 * (N - 1) + TPR - 1) / TPR;  // elements outside the packs a thread, at most
   // The exponentials stay, in fp32, where they fit; else the packs do, half as large, and they are computed again.
   constexpr bool kOnce = NV * N <= 32;
   __shared__ float2 scratch[32];
@@ -77,40 +83,49 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   const Span<N> span = span_of<N>(x_row, kRows == 1 || row < a.rows ? a.width : 0);
   // From here on the first pack is this thread's. What is left of them is not above zero behind the last row either.
-  const int left = span.packs - first, edge = span.edge(first);
-  const bool has_edge = first < span.edges;
+  const int left = span.packs - first, edges = span.edges - first;
+  int edge[kEdges];
+#pragma unroll
+  for (int e = 0; e < kEdges; ++e) edge[e] = span.edge(first + e * TPR);
   const int64_t begin = span.head + static_cast<int64_t>(first) * N;
 
   // Every load before the first use.
   Pack<T, N> x[NV];
-  Pack<T, 1> x_edge;
+  Pack<T, 1> x_edge[kEdges];
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * kStep < left) load<kCached>(x[v], x_row + begin, v * kStep);
-  if (has_edge) load<kCached>(x_edge, x_row, edge);
+    if (v * step < left) load<kCached>(x[v], x_row + begin, v * step);
+#pragma unroll
+  for (int e = 0; e < kEdges; ++e)
+    if (e * TPR < edges) load<kCached>(x_edge[e], x_row, edge[e]);
 
   // This thread's maximum, and its sum relative to that.
   const float c = a.log2_scale;
-  float f[kOnce ? NV : 1][N], f_edge[1] = {0.0f};
+  float f[kOnce ? NV : 1][N], f_edge[kEdges][1];
   Pair p = {-INFINITY, 0.0f};
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * kStep < left) p.max = pack_max(x[v], c, p.max);
-  if (has_edge) p.max = pack_max(x_edge, c, p.max);
+    if (v * step < left) p.max = pack_max(x[v], c, p.max);
+#pragma unroll
+  for (int e = 0; e < kEdges; ++e)
+    if (e * TPR < edges) p.max = pack_max(x_edge[e], c, p.max);
   const float own = anchor(p.max);
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * kStep < left) {
+    if (v * step < left) {
       keep_packed(x[v]);
       unpack(x[v], f[kOnce ? v : 0]);
       exponentials(f[kOnce ? v : 0], c, own);
       p.sum += sum_of(f[kOnce ? v : 0]);
     }
   }
-  if (has_edge) {
-    unpack(x_edge, f_edge);
-    exponentials(f_edge, c, own);
-    p.sum += f_edge[0];
+#pragma unroll
+  for (int e = 0; e < kEdges; ++e) {
+    if (e * TPR < edges) {
+      unpack(x_edge[e], f_edge[e]);
+      exponentials(f_edge[e], c, own);
+      p.sum += f_edge[e][0];
+    }
   }
   const float own_max = p.max;
   p = row_pair<TPR>(p, scratch);
@@ -121,7 +136,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   const float factor = exp2_fast(own_max - top) * inverse;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (v * kStep < left) {
+    if (v * step < left) {
       if constexpr (!kOnce) {
         keep_packed(x[v]);
         unpack(x[v], f[0]);
@@ -130,13 +145,16 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
 #pragma unroll
       for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
       repack(x[v], f[kOnce ? v : 0]);
-      store(out_row + begin, v * kStep, x[v]);
+      store(out_row + begin, v * step, x[v]);
     }
   }
-  if (has_edge) {
-    f_edge[0] *= factor;
-    repack(x_edge, f_edge);
-    store(out_row, edge, x_edge);
+#pragma unroll
+  for (int e = 0; e < kEdges; ++e) {
+    if (e * TPR < edges) {
+      f_edge[e][0] *= factor;
+      repack(x_edge[e], f_edge[e]);
+      store(out_row, edge[e], x_edge[e]);
+    }
   }
 }
 
@@ -186,6 +204,7 @@ __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span,
 // Rows that are read a second time, from the caches as far as they are still there: one a block.
 template <typename T, int N, int TPR>
 __global__ void __launch_bounds__(TPR) softmax_rows_twice(const SoftmaxArguments a) {
+  wait_for_previous();
   constexpr int kGroup = 4;
   __shared__ float2 scratch[32];
   const int64_t row = blockIdx.x;

@@ -4,7 +4,7 @@
 const void* adaln::adaln_kernel_f16(const Layout& layout, int access, bool gated) {
   return find_adaln<F16>(layout, access, gated);
 }
-const void* adaln::adaln_group_kernel_f16(const GroupLayout& layout, bool gated) {
-  return find_adaln_group<F16>(layout, gated);
+const void* adaln::adaln_group_kernel_f16(const GroupLayout& layout, int access, bool gated) {
+  return find_adaln_group<F16>(layout, access, gated);
 }
 const void* adaln::gate_residual_kernel_f16(int access, bool flat) { return find_gate_residual<F16>(access, flat); }

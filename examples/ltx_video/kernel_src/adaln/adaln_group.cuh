@@ -1,5 +1,5 @@
-// The same for rows that have their modulation in common: a block takes ROWS of them at once, and each
-// of its threads computes the modulation of its columns once, in fp32, and holds it in registers.
+// The same for rows that have their modulation in common: a block takes several of them, and each of its threads computes
+// the modulation of its columns once, in fp32, and holds it in registers.
 //
 // What this saves is instructions, traffic between L1 and the registers, and barriers: four rows of modulation loaded,
 // converted and added up for every row are most of what adaln_rows does.
@@ -8,110 +8,160 @@
 
 namespace adaln {
 
-// In fp32, what fills an SM of 1,536 threads leaves a thread fewer registers than it needs.
+// In fp32, and on Blackwell, what fills 1,536 threads leaves a thread fewer registers than it needs.
 template <typename T, int TPR, int BLOCKS>
-constexpr int kGroupBlocks = sizeof(T) == 4 && TPR * BLOCKS == kSmThreads ? BLOCKS - 1 : BLOCKS;
+constexpr int kGroupBlocks = (sizeof(T) == 4 && TPR * BLOCKS == kSmThreads) || (TPR * BLOCKS == 1536 && !kUsed<kOldest, 99>)
+                                 ? BLOCKS - 1
+                                 : BLOCKS;
 
-// A thread has NV packs of N elements of each row, and a block as many warps as that takes, up to TPR threads; BLOCKS blocks of
-// so many an SM bound the registers.
+// The sums of a thread's ROWS rows over the threads that share them.
+template <int TPR, int ROWS>
+__device__ __forceinline__ void group_sums(float (&v)[ROWS], RowScratch<(TPR + 31) / 32, ROWS>& scratch) {
+  if constexpr (TPR > 32) {
+    block_sums<TPR / 32>(v, scratch);
+  } else {
+#pragma unroll
+    for (int d = TPR / 2; d > 0; d /= 2)
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) v[r] += __shfl_xor_sync(0xffffffffu, v[r], d);
+  }
+}
+
+// TPR threads share ROWS rows, of each of which a thread has NV packs of N elements. Up to 32 threads: a block of 128 has that
+// many rows several times. Else a block has as many warps as the row takes. BLOCKS blocks an SM bound the registers.
 template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
-__global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCKS> : 1) adaln_groups(const Arguments a) {
+__global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCKS> : 1)
+    adaln_groups(const Arguments a) {
   if constexpr (!kUsed<FIRST>) {
     __trap();
     return;
   }
-  __shared__ alignas(16) RowScratch<TPR / 32, ROWS> scratch, scratch_of_squares;
+  static_assert(TPR <= 32 || TPR >= 128, "whole blocks or parts of a warp");
+  constexpr int kLanes = kBlockThreads<TPR> / TPR;  // rows at a time
+  __shared__ alignas(16) RowScratch<(TPR + 31) / 32, ROWS> scratch, scratch_of_squares;
   wait_for_previous();
 
   // Blocks are numbered modulation by modulation, so that none has rows of two.
   const uint32_t modulation = a.blocks_per_modulation.quotient(blockIdx.x);
-  const uint32_t begin = modulation * a.rows_of_modulation + (blockIdx.x - modulation * a.blocks_of_modulation) * ROWS;
+  const uint32_t begin = modulation * a.rows_of_modulation +
+                         (blockIdx.x - modulation * a.blocks_of_modulation) * (kLanes * ROWS) +
+                         (kLanes == 1 ? 0 : threadIdx.x / TPR);
   const uint32_t end = min((modulation + 1) * a.rows_of_modulation, a.rows);
-  if (begin >= end) return;  // the last modulation may have fewer rows than the others
-  const uint32_t rows = end - begin;
-  const int first = threadIdx.x, step = NV == 1 ? 0 : blockDim.x, left = static_cast<int>(a.packs) - first;
+  if (kLanes == 1 && begin >= end) return;  // the last modulation may have fewer rows than the others
+  const int first = kLanes == 1 ? threadIdx.x : threadIdx.x % TPR, step = NV == 1 ? 0 : kLanes == 1 ? blockDim.x : TPR;
+  const int left = kLanes == 1 || begin < end ? static_cast<int>(a.packs) - first : 0;
+  // Where a warp has fewer rows, the last one is done several times, alike: no condition beside each element.
+  const uint32_t rows = (end - begin + kLanes - 1) / kLanes;
+  const auto there = [&](uint32_t r) { return kLanes > 1 || r < rows; };
+  const auto row_at = [&](uint32_t r) { return static_cast<int64_t>(kLanes == 1 ? r : min(r, rows - 1) * kLanes); };
+  // Whether no thread has a pack from this on: many packs are of one element.
+  const auto none = [&](int v) { return N == 1 && v * (kLanes == 1 ? step : TPR) >= static_cast<int>(a.packs); };
+  const auto each = [&](auto f) {
+#pragma unroll
+    for (int v = 0; v < NV && !none(v); ++v)
+      if (v * step < left) f(v);
+  };
 
   Pack<T, N> x[ROWS][NV];
   {
     const T* row = static_cast<const T*>(a.x) + begin * a.x_stride + first * N;
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < NV && !none(v); ++v) {
+      if (v * step < left) {
 #pragma unroll
-      for (int v = 0; v < NV; ++v)
-        if (r < rows && v * step < left) load<kCached>(x[r][v], row + r * a.x_stride, v * step);
+        for (int r = 0; r < ROWS; ++r)
+          if (there(r)) load<kCached>(x[r][v], row + row_at(r) * a.x_stride, v * step);
+      }
+    }
   }
   // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores. Of two packs they
-  // would cost too many.
-  constexpr bool kLate = GATED && NV > 1;
-  Modulation<T, N> m[NV];
-  const auto fetch_modulation = [&] {
+  // would cost too many. Of four, of one row, each is fetched where it is used.
+  constexpr bool kLate = GATED && NV > 1 && N > 1, kLast = ROWS == 1 && NV > 2 && N > 1;
+  Modulation<T, N> m[kLast ? 1 : NV];
+  const auto fetch_modulation = [&](int from, int to) {
     const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
     const T* shift_row = static_cast<const T*>(a.shift) + modulation * a.shift_stride;
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (v * step < left) fetch(m[v], scale_row, shift_row, first + v * step, a);
+    for (int v = from; v < to; ++v)
+      if (v * step < left) fetch(m[v - from], scale_row, shift_row, first + v * step, a);
   };
-  if constexpr (!kLate) fetch_modulation();
+  if constexpr (!kLate && !kLast && N > 1) fetch_modulation(0, NV);
   if constexpr (GATED) {
     const T* row = static_cast<const T*>(a.h) + begin * a.h_stride + first * N;
     T* sum_row = static_cast<T*>(a.sum) + begin * a.sum_stride + first * N;
     Pack<T, N> h[ROWS][NV];
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < NV && !none(v); ++v) {
+      if (v * step < left) {
 #pragma unroll
-      for (int v = 0; v < NV; ++v)
-        if (r < rows && v * step < left) load<kCached>(h[r][v], row + r * a.h_stride, v * step);
+        for (int r = 0; r < ROWS; ++r)
+          if (there(r)) load<kCached>(h[r][v], row + row_at(r) * a.h_stride, v * step);
+      }
+    }
     const T* gate_row = static_cast<const T*>(a.gate) + modulation * a.gate_stride;
     float factor[NV][N];
+    if constexpr (N == 1) {
+      gate_elements(factor, gate_row, first, step, a, each);
+    } else {
 #pragma unroll
-    for (int v = 0; v < NV; ++v) {
-      if (v * step < left) {
-        Pack<T, N> gate, gate_table;
-        if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * step);
-        if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * step);
-        combine(factor[v], gate, gate_table, a);
+      for (int v = 0; v < NV; ++v) {
+        if (v * step < left) {
+          Pack<T, N> gate, gate_table;
+          if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * step);
+          if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * step);
+          combine(factor[v], gate, gate_table, a);
+        }
       }
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
+    for (int v = 0; v < NV && !none(v); ++v) {
+      if (v * step < left) {
 #pragma unroll
-      for (int v = 0; v < NV; ++v) {
-        if (r < rows && v * step < left) {
+        for (int r = 0; r < ROWS; ++r) {
+          if (!there(r)) continue;
           add_gated(x[r][v], h[r][v], factor[v]);
-          store(sum_row + r * a.sum_stride, v * step, x[r][v]);
+          store(sum_row + row_at(r) * a.sum_stride, v * step, x[r][v]);
           keep_packed(x[r][v]);
         }
       }
     }
   }
 
-  if constexpr (kLate) fetch_modulation();
-  float factor[NV][N], addend[NV][N];
+  if constexpr (kLate) fetch_modulation(0, NV);
+  float factor[kLast ? 1 : NV][N], addend[kLast ? 1 : NV][N];
+  if constexpr (N == 1) {
+    const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
+    const T* shift_row = static_cast<const T*>(a.shift) + modulation * a.shift_stride;
+    combine_elements(factor, addend, scale_row, shift_row, first, step, a, each);
+  } else if constexpr (!kLast) {
 #pragma unroll
-  for (int v = 0; v < NV; ++v)
-    if (v * step < left) combine(factor[v], addend[v], m[v], first + v * step, a);
+    for (int v = 0; v < NV; ++v)
+      if (v * step < left) combine(factor[v], addend[v], m[v], first + v * step, a);
+  }
 
-  float mean[ROWS], inverse[ROWS];
-#pragma unroll
-  for (int r = 0; r < ROWS; ++r) mean[r] = 0.0f;
+  float mean[ROWS] = {}, inverse[ROWS] = {};
   if (a.layer != 0) {
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
+    for (int v = 0; v < NV && !none(v); ++v) {
+      if (v * step < left) {
 #pragma unroll
-      for (int v = 0; v < NV; ++v)
-        if (r < rows && v * step < left) mean[r] = add_elements(x[r][v], mean[r]);
-    block_sums<TPR / 32>(mean, scratch);
+        for (int r = 0; r < ROWS; ++r)
+          if (there(r)) mean[r] = add_elements(x[r][v], mean[r]);
+      }
+    }
+    group_sums<TPR>(mean, scratch);
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) mean[r] *= a.inverse_width;
   }
 #pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
-    inverse[r] = 0.0f;
+  for (int v = 0; v < NV && !none(v); ++v) {
+    if (v * step < left) {
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (r < rows && v * step < left) inverse[r] = add_squares(x[r][v], mean[r], inverse[r]);
+      for (int r = 0; r < ROWS; ++r)
+        if (there(r)) inverse[r] = add_squares(x[r][v], mean[r], inverse[r]);
+    }
   }
-  block_sums<TPR / 32>(inverse, scratch_of_squares);
+  group_sums<TPR>(inverse, scratch_of_squares);
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
     inverse[r] = rsqrtf(inverse[r] * a.inverse_width + a.eps);
@@ -121,12 +171,17 @@ __global__ void __launch_bounds__(TPR, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCK
 
   T* out_row = static_cast<T*>(a.out) + begin * a.out_stride + first * N;
 #pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
+  for (int v = 0; v < NV && !none(v); ++v) {
+    if (v * step < left) {
+      if constexpr (kLast) {
+        fetch_modulation(v, v + 1);
+        combine(factor[0], addend[0], m[0], first + v * step, a);
+      }
 #pragma unroll
-    for (int v = 0; v < NV; ++v) {
-      if (r < rows && v * step < left) {
-        modulate(x[r][v], factor[v], addend[v], mean[r], inverse[r]);
-        store(out_row + r * a.out_stride, v * step, x[r][v]);
+      for (int r = 0; r < ROWS; ++r) {
+        if (!there(r)) continue;
+        modulate(x[r][v], factor[kLast ? 0 : v], addend[kLast ? 0 : v], mean[r], inverse[r]);
+        store(out_row + row_at(r) * a.out_stride, v * step, x[r][v]);
       }
     }
   }

@@ -23,28 +23,36 @@ template <typename T>
 const void* find_adaln(const Layout& layout, int access, bool gated) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
   if (layout.packs <= 0) return access == 16 ? wide_kernel<T, kMany>(gated) : wide_kernel<T, 1>(gated);
-  if (access == kUnaligned) {
-#define ADALN_FIND(THREADS, PACKS)                                                     \
-  if (layout.threads == THREADS && layout.packs == PACKS)                              \
-    return reinterpret_cast<const void*>(gated ? adaln_unaligned<T, THREADS, PACKS, true> \
-                                               : adaln_unaligned<T, THREADS, PACKS, false>);
-    ADALN_UNALIGNED_LAYOUTS(ADALN_FIND)
-#undef ADALN_FIND
-  }
-  if (access != 16) return nullptr;
 #define ADALN_FIND(THREADS, PACKS) \
   if (layout.threads == THREADS && layout.packs == PACKS) return rows_kernel<T, kMany, THREADS, PACKS>(gated);
-  ADALN_LAYOUTS(ADALN_FIND)
+  if (access == 16) {
+    ADALN_LAYOUTS(ADALN_FIND)
+  }
+#undef ADALN_FIND
+#define ADALN_FIND(THREADS, PACKS)                                                        \
+  if (layout.threads == THREADS && layout.packs == PACKS)                                 \
+    return reinterpret_cast<const void*>(gated ? adaln_unaligned<T, THREADS, PACKS, true> \
+                                               : adaln_unaligned<T, THREADS, PACKS, false>);
+  if (access == kUnaligned) {
+    ADALN_UNALIGNED_LAYOUTS(ADALN_FIND)
+  }
+#undef ADALN_FIND
+#define ADALN_FIND(THREADS, PACKS) \
+  if (layout.threads == THREADS && layout.packs == PACKS) return rows_kernel<T, 1, THREADS, PACKS>(gated);
+  if (access == kElement) {
+    ADALN_ELEMENT_LAYOUTS(ADALN_FIND)
+  }
 #undef ADALN_FIND
   return nullptr;
 }
 
 template <typename T>
-const void* find_adaln_group(const GroupLayout& layout, bool gated) {
+const void* find_adaln_group(const GroupLayout& layout, int access, bool gated) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
-#define ADALN_FIND(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                     \
-  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED) \
-    return reinterpret_cast<const void*>(adaln_groups<T, kMany, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>);
+#define ADALN_FIND(ACCESS, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                                  \
+  if (access == ACCESS && layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED) \
+    return reinterpret_cast<const void*>(                                                                              \
+        adaln_groups<T, ACCESS == 16 ? kMany : 1, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>);
   ADALN_GROUP_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;
@@ -53,7 +61,7 @@ const void* find_adaln_group(const GroupLayout& layout, bool gated) {
 template <typename T>
 const void* find_gate_residual(int access, bool flat) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
-  if (access == kUnaligned) return reinterpret_cast<const void*>(gate_residual_elements<T>);
+  if (access != 16 && flat) return reinterpret_cast<const void*>(gate_residual_elements<T>);
   if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, false>);
   return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, true>
                                             : gate_residual_packs<T, kMany, false>);

@@ -28,65 +28,88 @@ constexpr int kShared = 0;  // a wide row, kept in shared memory
 constexpr int kReread = -1;  // a wide row, read twice or three times
 
 // What is compiled for accesses of 16 bytes: X(threads, packs). Each is two kernels (with and without gated residual) a
-// type and architecture. Wide rows have two kernels more, and two for accesses of one element, where an address, a stride
-// or the width is no multiple of 16 bytes.
-#define ADALN_LAYOUTS(X) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2)
+// type and architecture. Wide rows have two kernels more, and two for accesses of one element.
+#define ADALN_LAYOUTS(X) X(8, 1) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2) X(1024, 2)
 // The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
-#define ADALN_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 4) X(1024, 2)
+#define ADALN_UNALIGNED_LAYOUTS(X) X(32, 4) X(1024, 2)
+// The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
+#define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
 
-// What is compiled of groups, for accesses of 16 bytes: X(threads, packs, rows, gated, blocks, first),
-// where so many blocks are to stand on an SM, by code of the architecture `first` and above.
-#define ADALN_GROUP_LAYOUTS(X)  \
-  X(128, 1, 2, false, 10, 80)  \
-  X(256, 1, 4, false, 4, 80)   \
-  X(384, 1, 2, false, 4, 90)   \
-  X(256, 2, 3, false, 3, 80)   \
-  X(512, 1, 2, false, 3, 90)   \
-  X(512, 2, 2, false, 2, 90)   \
-  X(128, 1, 2, true, 8, 80)    \
-  X(256, 1, 3, true, 4, 80)    \
-  X(384, 1, 2, true, 3, 90)    \
-  X(512, 1, 2, true, 2, 80)    \
-  X(512, 2, 1, true, 2, 90)
+// What is compiled of groups: X(access, threads, packs, rows, gated, blocks, first), where so many blocks are to stand on an SM,
+// by code of the architecture `first` and above.
+#define ADALN_GROUP_LAYOUTS(X)         \
+  X(16, 8, 1, 4, false, 8, 80)         \
+  X(16, 16, 1, 4, false, 8, 80)        \
+  X(16, 32, 1, 4, false, 8, 80)        \
+  X(16, 32, 2, 2, false, 6, 80)        \
+  X(16, 128, 1, 2, false, 10, 80)      \
+  X(16, 256, 1, 4, false, 4, 80)       \
+  X(16, 384, 1, 2, false, 4, 90)       \
+  X(16, 256, 2, 3, false, 3, 80)       \
+  X(16, 512, 1, 2, false, 3, 90)       \
+  X(16, 512, 2, 2, false, 2, 90)       \
+  X(16, 512, 4, 1, false, 2, 90)       \
+  X(16, 128, 1, 2, true, 8, 80)        \
+  X(16, 256, 1, 3, true, 4, 80)        \
+  X(16, 384, 1, 2, true, 3, 90)        \
+  X(16, 512, 1, 2, true, 2, 80)        \
+  X(16, 512, 2, 1, true, 2, 90)        \
+  X(kElement, 16, 8, 2, false, 7, 80)  \
+  X(kElement, 32, 8, 4, false, 5, 80)  \
+  X(kElement, 32, 8, 2, true, 4, 80)
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
   int access;     // 16 bytes, kUnaligned, or kElement for one element
   int64_t packs;  // accesses a row, at most
+  int64_t rows;   // at most
   Layout alone;   // layer_norm, adaln
   Layout gated;   // gate_residual_adaln
 };
 
 constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
-constexpr int64_t kAnyWidth = INT64_MAX;
+// Unaligned rows of no more elements have accesses of one element, and so have few rows of no more than the second.
+constexpr int64_t kNarrow = 256, kLessNarrow = 4096;
+constexpr int64_t kAny = INT64_MAX;
+constexpr int64_t kFew = 1056;  // eight an H100's SM: one row's latency counts
 
 constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s): rows without modulation in common, and what has no row in
     // the table below. All other cards: the same, as an estimate. 11 to 15 KB in flight an SM fill an A100's latency, and one
     // pack a thread has 24 KB; 5 KB a T4's.
-    {75, 16, 16, {16, 1}, {16, 1}},      // 128 bf16: 8 rows a block, no barrier
-    {75, 16, 32, {32, 1}, {32, 1}},      // 256: 4 rows a block, no barrier
-    {75, 16, 128, {64, 2}, {64, 2}},     // to 1024: 2 rows a block
-    {75, 16, 256, {256, 1}, {256, 1}},   // 1152, 1536, LTX's 2048
-    {75, 16, 512, {512, 1}, {512, 1}},   // 3072, 4096, f32's 2048
-    {75, 16, 1024, {512, 2}, {512, 2}},  // 8192, f32's 4096
-    {80, 16, 4096, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
-    {80, 16, 8192, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
-    {75, 16, 2560, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
-    {75, 16, kAnyWidth, {1024, kReread}, {1024, kReread}},
-    {75, kUnaligned, 16, {16, 1}, {16, 1}},
-    {75, kUnaligned, 128, {32, 4}, {32, 4}},
-    {75, kUnaligned, 2048, {1024, 2}, {1024, 2}},
-    {75, kUnaligned, kAnyWidth, {1024, kReread}, {1024, kReread}},
-    {75, kElement, 512, {128, kShared}, {128, kShared}},
-    {75, kElement, 8192, {512, kShared}, {512, kShared}},
-    {75, kElement, kAnyWidth, {1024, kReread}, {1024, kReread}},
+    {75, 16, 8, kAny, {8, 1}, {8, 1}},        // 64 bf16: 16 rows a block, no barrier
+    {75, 16, 16, kAny, {16, 1}, {16, 1}},     // 128
+    {75, 16, 32, kAny, {32, 1}, {32, 1}},     // 256: 4 rows a block, no barrier
+    {75, 16, 128, kAny, {64, 2}, {64, 2}},    // to 1024: 2 rows a block
+    {75, 16, 256, kAny, {256, 1}, {256, 1}},  // 1152, 1536, LTX's 2048
+    {75, 16, 512, kAny, {512, 1}, {512, 1}},  // 3072, 4096, f32's 2048
+    {75, 16, 1024, kAny, {512, 2}, {512, 2}},   // 8192, f32's 4096
+    {75, 16, 2048, 264, {1024, 2}, {1024, 2}},  // 16384: the latency of one or two rows an SM counts
+    {80, 16, 2048, kAny, {512, kShared}, {1024, 2}},
+    {80, 16, 4096, kAny, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
+    {80, 16, 8192, kAny, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
+    {75, 16, 2560, kAny, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
+    {75, 16, kAny, kAny, {1024, kReread}, {1024, kReread}},
+    // One element an access: every fetch is independent, so one row takes 2.9 us at 73 x 1801 (layer_norm, bf16), where packs
+    // put together take 3.9; of many rows these move more, 73 % of a copy at 60000 x 519 and 20000 x 2567.
+    {75, kUnaligned, 128, kAny, {32, 4}, {32, 4}},
+    {75, kUnaligned, 2048, kAny, {1024, 2}, {1024, 2}},
+    {75, kUnaligned, kAny, kAny, {1024, kReread}, {1024, kReread}},
+    {75, kElement, kNarrow, kAny, {32, 8}, {32, 8}},
+    {75, kElement, 1024, kFew, {128, 8}, {128, 8}},
+    {75, kElement, kLessNarrow, kFew, {512, 8}, {512, 8}},
+    {75, kElement, 512, kAny, {128, kShared}, {128, kShared}},
+    {75, kElement, 8192, kAny, {512, kShared}, {512, kShared}},
+    {75, kElement, kAny, kAny, {1024, kReread}, {1024, kReread}},
 };
 
-// For rows with a modulation in common, if there are enough for four blocks; else the table above.
+// For rows with a modulation in common, if these are enough for four blocks, and all are for kGroupBlocksAtLeast; else the
+// table above.
+constexpr int64_t kGroupBlocksAtLeast = 128;
 struct GroupTuning {
   int arch;
-  int64_t packs;  // accesses of 16 bytes a row, at most
+  int access;
+  int64_t packs;  // accesses a row, at most
   GroupLayout rms, layer;  // adaln on an RMSNorm; layer_norm, and adaln on a LayerNorm, which takes two sums a row
   GroupLayout gated;       // gate_residual_adaln
 };
@@ -106,53 +129,58 @@ constexpr GroupTuning kGroupTuning[] = {
     //   f32 4096: layer_norm 97 (512 x 2 x 1 90, 1024 x 1 x 4 81, 1024 x 1 x 2 66; one block an SM of 512 x 2 x 2 79; r 90)
     // Slower too: modulation in shared memory (93 at 2048), and persistent blocks that prefetch the next row (93; 83 where a
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
-    {90, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {90, 152, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 192, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
-    {90, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
-    {90, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
-    {90, 1024, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    // Narrow rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. layer_norm:
+    // 64 columns 99 % (r 57), 384 99 (84), 149 76 (33), 217 83 (50); and 8872 86, where shared memory holds the row 66.
+    {80, kElement, 128, {16, 8, 2}, {16, 8, 2}, {32, 8, 2}},
+    {80, kElement, 256, {32, 8, 4}, {32, 8, 4}, {32, 8, 2}},
+    {80, 16, 8, {8, 1, 4}, {8, 1, 4}, {}},
+    {80, 16, 16, {16, 1, 4}, {16, 1, 4}, {}},
+    {80, 16, 32, {32, 1, 4}, {32, 1, 4}, {}},
+    {80, 16, 64, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
+    {90, 16, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {90, 16, 152, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 16, 192, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
+    {90, 16, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 16, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
+    {90, 16, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
+    {90, 16, 1024, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    {90, 16, 2048, {512, 4, 1}, {512, 4, 1}, {}},
     // A100. Estimates: what saves instructions there does so here.
-    {80, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {80, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {80, 512, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
+    {80, 16, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {80, 16, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {80, 16, 512, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
 };
 
 // gate_residual: threads a block, each with one pack. On an H100 64 to 512 threads, and two packs a thread, are within 1 %.
 constexpr int kGateThreads = 256;
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs) {
-  for (const Tuning& row : kTuning) {
-    if (row.arch <= arch && row.access == (access < kUnaligned ? kElement : access) && packs <= row.packs) {
-      return &row;
-    }
-  }
+constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, int64_t rows) {
+  for (const Tuning& row : kTuning)
+    if (row.arch <= arch && row.access == access && packs <= row.packs && rows <= row.rows) return &row;
   return nullptr;
 }
 
 // No threads where there is no row.
-constexpr GroupLayout find_group_layout(int arch, int64_t packs, bool gated, bool layer) {
-  for (const GroupTuning& row : kGroupTuning) {
-    if (row.arch <= arch && packs > 32 && packs <= row.packs) {
-      return gated ? row.gated : layer ? row.layer : row.rms;
-    }
-  }
+constexpr GroupLayout find_group_layout(int arch, int access, int64_t packs, bool gated, bool layer) {
+  for (const GroupTuning& row : kGroupTuning)
+    if (row.arch <= arch && row.access == access && packs <= row.packs) return gated ? row.gated : layer ? row.layer : row.rms;
   return {0, 0, 0};
 }
 
 constexpr bool is_compiled(const Layout& layout, int access) {
   if (layout.packs <= 0) return layout.threads >= 32 && layout.threads <= 1024 && layout.threads % 32 == 0;
-#define ADALN_SAME(THREADS, PACKS) \
-  if (access == 16 && layout.threads == THREADS && layout.packs == PACKS) return true;
-  ADALN_LAYOUTS(ADALN_SAME)
+  bool found = false;
+#define ADALN_SAME(THREADS, PACKS) found = found || (layout.threads == THREADS && layout.packs == PACKS);
+  if (access == 16) {
+    ADALN_LAYOUTS(ADALN_SAME)
+  } else if (access == kUnaligned) {
+    ADALN_UNALIGNED_LAYOUTS(ADALN_SAME)
+  } else {
+    ADALN_ELEMENT_LAYOUTS(ADALN_SAME)
+  }
 #undef ADALN_SAME
-#define ADALN_SAME(THREADS, PACKS) \
-  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) return true;
-  ADALN_UNALIGNED_LAYOUTS(ADALN_SAME)
-#undef ADALN_SAME
-  return false;
+  return found;
 }
 
 // What a block may have of shared memory on the cards that a row is for, less what the kernel itself has. Where another
@@ -174,8 +202,8 @@ constexpr bool tables_are_sound() {
       const bool gated = layout == &row.gated;
       if (l.threads == 0) continue;
       bool compiled = false;
-#define ADALN_SAME(THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                            \
-  compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && gated == GATED && \
+#define ADALN_SAME(ACCESS, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                                  \
+  compiled = compiled || (row.access == ACCESS && l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && gated == GATED && \
                           row.arch >= FIRST);
       ADALN_GROUP_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
@@ -183,7 +211,7 @@ constexpr bool tables_are_sound() {
     }
   }
   for (const int access : {16, kUnaligned, kElement})  // every launch finds a row
-    if (find_adaln_tuning(kOldest, access, kAnyWidth) == nullptr) return false;
+    if (find_adaln_tuning(kOldest, access, kAny, kAny) == nullptr) return false;
   return true;
 }
 static_assert(tables_are_sound(), "a row of a tuning table names a layout that is not compiled or is too narrow");

@@ -89,14 +89,14 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size, unit = access == kUnaligned ? 16 : access;
   a.packs = (a.width * size + unit - 1) / unit;
-  const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes);
+  const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   int threads = layout.threads < 128 ? 128 : layout.threads;
   const int rows_per_block = threads / layout.threads;
-  if (access == kUnaligned && layout.packs == 0) {
+  if (access == kUnaligned && (layout.packs == 0 || rows_per_block > 1)) {
     access = size, a.packs = a.width;
-  } else if (access == kUnaligned && rows_per_block == 1) {
+  } else if (access == kUnaligned) {
     threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
   }
   const void* kernel = kernel_of(layout, access, add);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -107,7 +108,7 @@ int widest_access(const RotaryArguments& a, int tensors, int64_t tokens, int siz
 // What all launches of a call have in common.
 struct Plan {
   const void* kernel;
-  int threads, tokens_per_block, size;
+  int arch, threads, tokens_per_block, size;
   unsigned tensors, parts;  // of the grid, beside the tokens
   cudaStream_t stream;
 };
@@ -149,7 +150,7 @@ int launch_video(RotaryArguments a, const Video& video, const Plan& plan) {
   void* parameters[] = {&a};
   const dim3 grid(static_cast<unsigned>((tokens + plan.tokens_per_block - 1) / plan.tokens_per_block), plan.tensors,
                   plan.parts);
-  return cleared(cudaLaunchKernel(plan.kernel, grid, dim3(plan.threads), parameters, 0, plan.stream));
+  return cleared(launch_dependent(plan.kernel, plan.arch, grid, plan.threads, parameters, 0, plan.stream));
 }
 
 int launch(RotaryArguments a, const Video& video, const Options& options, void* stream) {
@@ -170,6 +171,7 @@ int launch(RotaryArguments a, const Video& video, const Options& options, void* 
   const Layout& layout = tuning->layout;
   Plan plan = {};
   plan.kernel = kernel_of(layout, access, options.norm);
+  plan.arch = arch;
   plan.threads = layout.threads < 128 ? 128 : layout.threads;
   plan.tokens_per_block = plan.threads / layout.threads;
   plan.size = size;

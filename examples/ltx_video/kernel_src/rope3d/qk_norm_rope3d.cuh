@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) qk_norm_rope3d_tokens(cons
     __trap();
     return;
   }
+  wait_for_previous();
   constexpr int P = Pairs<T, E>::kCount;
   constexpr bool kEarly = NV == 1;  // the rotation fits beside q and k: loaded before the reduction, which hides its latency
   __shared__ alignas(16) float scratch[TENSORS][32];
@@ -111,6 +112,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPT>) qk_norm_rope3d_tokens(cons
 // threads, blockIdx.y is q or k. A thread writes what it alone has read, so out may be x.
 template <typename T, int E>
 __global__ void __launch_bounds__(512) qk_norm_rope3d_twice(const RotaryArguments a) {
+  wait_for_previous();
   constexpr int P = Pairs<T, E>::kCount;
   __shared__ alignas(16) float scratch[32];
   const uint32_t token = blockIdx.x;

@@ -2,6 +2,7 @@
 #pragma once
 #include "arch.h"
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 #include "reduce.cuh"
 

@@ -10,9 +10,11 @@ struct GatedArguments {
   const void* dy;  // null in the forward direction
   void* out;       // null in the backward direction
   void *d_value, *d_gate;
-  // Elements from row to row.
+  // Packs from row to row.
   int64_t value_stride, gate_stride, dy_stride, out_stride, d_value_stride, d_gate_stride;
-  uint32_t packs, packs_per_row;  // packs: of one tensor, fewer than 2^31
+  // packs: of one tensor, which spans fewer than 2^31 elements with what lies between its rows. tail: elements behind
+  // the last pack of a single row.
+  uint32_t packs, packs_per_row, tail;
   Divisor by_row;
 };
 

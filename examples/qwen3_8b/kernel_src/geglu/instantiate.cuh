@@ -13,13 +13,10 @@ const void* kernel_of(bool backward) {
 
 template <typename T, int N, Activation A>
 const void* find_kernel(const Layout& layout, bool backward) {
-#define GATED_FIND(PACKS, FIRST, LAST) \
-  if (layout.packs == PACKS) return kernel_of<T, N, PACKS, A, FIRST, LAST>(backward);
-  if constexpr (N * sizeof(T) == 16) {
-    GATED_LAYOUTS(GATED_FIND)
-  } else {
-    GATED_NARROW_LAYOUTS(GATED_FIND)
-  }
+#define GATED_FIND(ACCESS, PACKS, FIRST, LAST) \
+  if constexpr (N * sizeof(T) == ACCESS)       \
+    if (layout.packs == PACKS) return kernel_of<T, N, PACKS, A, FIRST, LAST>(backward);
+  GATED_LAYOUTS(GATED_FIND)
 #undef GATED_FIND
   return nullptr;
 }

@@ -31,6 +31,12 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
     return rows_kernel<T, kMany, THREADS, PACKS, LOAD, FIRST>(add);
   RMS_NORM_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
+#define RMS_NORM_FIND(THREADS, ELEMENTS)                                                      \
+  if (access == kSize && layout.threads == THREADS && layout.packs == ELEMENTS)               \
+    return reinterpret_cast<const void*>(add ? rms_norm_elements<T, THREADS, ELEMENTS, true>  \
+                                             : rms_norm_elements<T, THREADS, ELEMENTS, false>);
+  RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
 #define RMS_NORM_FIND(THREADS, PACKS)                                                       \
   if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS)           \
     return reinterpret_cast<const void*>(add ? rms_norm_unaligned<T, THREADS, PACKS, true>  \

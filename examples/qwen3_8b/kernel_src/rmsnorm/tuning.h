@@ -1,5 +1,5 @@
 // The tuning table: which kernel runs a launch, by the code's architecture, the size of its accesses, the width of a
-// row and the bytes moved.
+// row, the bytes moved and the number of rows.
 //
 // All data, and one lookup: a launch takes the first row that fits it. RMS_NORM_LAYOUTS says what is compiled; a row
 // that names anything else, or is too narrow for its rows, does not compile.
@@ -14,8 +14,10 @@ using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
-  int threads;  // that share a row; a block has at least 128. Of unaligned rows: at most, beyond a warp as many as it needs
-  int packs;    // that each holds in registers; 0: the row is read twice, any number of warps up to 16
+  // That share a row; a block has at least 128. Of unaligned rows: fewer than 128 have accesses of one element; else at most,
+  // in as many warps as the row needs.
+  int threads;
+  int packs;    // accesses that each holds in registers; 0: the row is read twice, any number of warps up to 16
   bool stream;  // loads leave no line in L1
 };
 
@@ -23,22 +25,27 @@ struct Layout {
 // and above uses it. Each is two kernels (with and without residual add) a type and architecture.
 #define RMS_NORM_LAYOUTS(X) \
   X(8, 1, kCached, 75)      \
+  X(8, 2, kCached, 75)      \
   X(16, 1, kCached, 75)     \
   X(16, 2, kCached, 75)     \
+  X(32, 2, kCached, 75)     \
   X(32, 4, kCached, 75)     \
   X(64, 4, kStream, 90)     \
+  X(128, 1, kStream, 90)    \
   X(128, 2, kCached, 75)    \
   X(128, 4, kStream, 90)    \
   X(256, 1, kStream, 90)    \
   X(256, 2, kCached, 75)    \
   X(256, 2, kStream, 90)    \
   X(256, 4, kCached, 75)    \
+  X(512, 2, kStream, 90)    \
   X(512, 4, kCached, 75)    \
   X(512, 8, kCached, 75)    \
   X(1024, 8, kCached, 75)
 // What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
-// packs). Where tensors differ in that, rows are read twice, by words or elements.
-#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(16, 1) X(32, 2) X(32, 4) X(1024, 2)
+// packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by words or elements.
+#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(1024, 2)
+#define RMS_NORM_ELEMENT_LAYOUTS(X) X(16, 8) X(16, 16) X(32, 8) X(32, 24) X(64, 16)
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
@@ -46,6 +53,7 @@ struct Tuning {
   int64_t packs;      // accesses a row, at most
   int64_t megabytes;  // moved in all, at least
   Layout layout;
+  int64_t most_rows = INT64_MAX;
 };
 
 constexpr int kUnaligned = 8;  // 16 bytes, but for the ends of a row
@@ -59,15 +67,22 @@ constexpr Tuning kTuning[] = {
     // row and persistent grids that prefetch the next one (slower), a ring of shared memory that the copy engine fills
     // and L2 hints on loads and stores (no gain).
     {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
+    {90, 16, 12, 0, {8, 2, kCachedLoads}},      // at most 3/4 of 16 x 1 would have a pack
     {90, 16, 16, 0, {16, 1, kCachedLoads}},     // heads of 128: 99.6 % at 262144 rows, where two packs a thread give 98.9
     {90, 16, 32, 0, {16, 2, kCachedLoads}},     // heads of 256: 99.8 %, f32 heads of 128 100.3, where 32 x 4 gives 92 and 96
+    {90, 16, 64, 0, {32, 2, kCachedLoads}},     // 89455 x 304: where 32 x 4, with fewer rows in flight, gives 95.0
+    // Where a block a row leaves all rows on the card at once, the time that one of them takes counts: more threads, as long
+    // as 132 SMs have room for all, 16 blocks of 128 threads each, 6 of 256 or 3 of 512.
+    {90, 16, 128, 0, {128, 1, kStreamLoads}, 2112},
     {90, 16, 128, 0, {32, 4, kCachedLoads}},    // one warp a row needs no barrier: 99.5 % at 32768 x 1024
     {90, 16, 256, 25, {128, 2, kCachedLoads}},  // 16128 x 2048: 99.3 to 100.4 %
     {90, 16, 256, 10, {64, 4, kStreamLoads}},   // fewer rows than fill the card twice: more packs a thread, +2 %
     {90, 16, 256, 0, {256, 1, kStreamLoads}},   // one row's latency counts: more threads, one pack each, +2 %
     {90, 16, 512, 40, {256, 2, kCachedLoads}},  // 8192 x 4096: 99.8 %; 16384 x 3072: 99.5 %
-    {90, 16, 512, 5, {128, 4, kStreamLoads}},   // 1024 x 4096: 103 %, with residual add 106 %, where 256 x 2 gives 98
-    {90, 16, 512, 0, {256, 2, kStreamLoads}},   // 128 x 4096: 2.45 us; cached 2.52, 128 x 4 2.56
+    {90, 16, 512, 5, {128, 4, kStreamLoads}, 528},  // 474 x 3200 with residual add: 5.2 us, where 256 x 2 takes 6.1
+    {90, 16, 512, 0, {256, 2, kStreamLoads}, 792},  // 128 x 4096: 2.45 us, 128 x 4 2.56; 792 x 4096 with residual add 9.6 and 11.5
+    {90, 16, 512, 0, {128, 4, kStreamLoads}},   // 1024 x 4096: 103 %, with residual add 106 %, where 256 x 2 gives 98
+    {90, 16, 1024, 0, {512, 2, kStreamLoads}, 396},  // 268 x 7104 with residual add: 256 x 4 gives 89
     {90, 16, 1024, 0, {256, 4, kCachedLoads}},  // 32768 x 8192: 0.4 % behind 512 x 2, 0.8 % ahead at 1024 x 8192
     {90, 16, 2048, 0, {512, 4, kCachedLoads}},   // 4096 x 16384: 100.3 %, 256 x 8 gives 99.4
     // 2048 x 32768: 97.3 %, with residual add 97.9; 256 x 16 gives 97.5 and 97.1, 1024 x 4 gives 96.9 and 98.5.
@@ -81,6 +96,7 @@ constexpr Tuning kTuning[] = {
     {75, 16, 8, 0, {8, 1, kCachedLoads}},
     {75, 16, 16, 0, {16, 1, kCachedLoads}},
     {75, 16, 32, 0, {16, 2, kCachedLoads}},
+    {75, 16, 64, 0, {32, 2, kCachedLoads}},
     {75, 16, 128, 0, {32, 4, kCachedLoads}},
     {75, 16, 256, 0, {128, 2, kCachedLoads}},
     {75, 16, 512, 0, {256, 2, kCachedLoads}},
@@ -91,9 +107,11 @@ constexpr Tuning kTuning[] = {
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
 
     // All cards.
-    {75, kUnaligned, 16, 0, {16, 1, kCachedLoads}},
-    {75, kUnaligned, 64, 0, {32, 2, kCachedLoads}},
-    {75, kUnaligned, 128, 0, {32, 4, kCachedLoads}},
+    {75, kUnaligned, 16, 0, {16, 8, kCachedLoads}},
+    {75, kUnaligned, 24, 0, {16, 16, kCachedLoads}},
+    {75, kUnaligned, 32, 0, {32, 8, kCachedLoads}},
+    {75, kUnaligned, 96, 0, {32, 24, kCachedLoads}},
+    {75, kUnaligned, 128, 0, {64, 16, kCachedLoads}},
     {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}},
     {75, kUnaligned, kAnyWidth, 0, {512, 0, kCachedLoads}},
     {75, 4, 1024, 0, {128, 0, kCachedLoads}},
@@ -101,10 +119,10 @@ constexpr Tuning kTuning[] = {
 };
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes) {
+constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows) {
   for (const Tuning& row : kTuning) {
     if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs &&
-        bytes >= row.megabytes * 1000000) {
+        bytes >= row.megabytes * 1000000 && rows <= row.most_rows) {
       return &row;
     }
   }
@@ -124,6 +142,7 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
 #define RMS_NORM_SAME(THREADS, PACKS) \
   if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS && !layout.stream) return true;
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_SAME)
+  RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
   return false;
 }
@@ -132,10 +151,11 @@ constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     const Layout& l = row.layout;
     if (!is_compiled(l, row.arch, row.access)) return false;
-    if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    const int elements = row.access == kUnaligned && l.threads < 128 ? 8 : 1;  // an access of 16 bytes, at most
+    if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs * elements) return false;
   }
   for (const int access : {16, kUnaligned, 4})  // every launch finds a row
-    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0) == nullptr) return false;
+    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0, INT64_MAX) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "division.h"
+
 namespace rope {
 
 // The heads of q, or those of k: [batch, tokens, heads, head_dim], with strides in elements.
@@ -30,6 +32,18 @@ struct RopeArguments {
   int slots;   // packs - half, or half where the rest stays as it is
   int first;   // where the pairs' first packs begin: 0, or half for the inverse, which rotates the other way round
   int across;  // from a pair's first pack to its second: half, or -half for the inverse
+
+  // Where half is odd, one sector of 32 bytes has a first pack, of slot split_first, and a second one, of slot
+  // split_second. One more store writes both, since memory takes longer for parts of sectors. -1: none.
+  int split_first, split_second;
+
+  // A launch is cut into rows: a head of a token, or the heads of it that a thread has. Of 2^token_bits neighbouring
+  // tokens the first row comes first, then the second.
+  int lanes;         // of a row
+  int rows_in_warp;  // whole ones: 32 / lanes
+  int rows_of_token;
+  int token_bits;
+  common::WideDivisor by_lanes, by_rows_of_token;
 
   float inverse_head_dim;  // 1 / head_dim
   float eps;

@@ -154,36 +154,6 @@ int widest_access(const Call& c) {
   return static_cast<int>(c.size());
 }
 
-// How a launch is cut into blocks: of (lanes of a head, heads, tokens) threads, in a grid of (head groups, token groups,
-// batch).
-struct Cut {
-  int lanes, heads, tokens;
-  int64_t head_groups;
-};
-
-// Blocks of as many heads as leave few threads without one. Of several tokens where one has few heads, and where a tensor
-// lies by heads, whose runs in memory are of one head: eight tokens of 256 bytes are 2 KB.
-Cut cut(const Layout& layout, int64_t slots, int64_t heads, int64_t tokens, bool by_heads) {
-  constexpr int kTokensByHeads = 8;
-  const int heads_a_thread = layout.heads == 0 ? 1 : layout.heads;
-  const int64_t all = (heads + heads_a_thread - 1) / heads_a_thread;  // of a token, threads aside
-  Cut cut = {1, 1, 1, 1};
-  while (cut.lanes < 32 && cut.lanes < slots) cut.lanes *= 2;
-  const int in_warp = 32 / cut.lanes;
-  int most = layout.threads / cut.lanes;  // at a time
-  if (by_heads && tokens >= kTokensByHeads) most = kMostThreads / (cut.lanes * kTokensByHeads);
-  cut.heads = static_cast<int>(all < most ? all : most);
-  for (int fewer = most / in_warp * in_warp; all > most && 2 * fewer > most; fewer -= in_warp)
-    if ((all - 1) / fewer * fewer + fewer < (all - 1) / cut.heads * cut.heads + cut.heads) cut.heads = fewer;
-  cut.head_groups = (all - 1) / cut.heads + 1;
-  cut.tokens = by_heads && tokens >= kTokensByHeads ? kTokensByHeads : most / cut.heads < 64 ? most / cut.heads : 64;
-  if (cut.tokens > tokens) cut.tokens = static_cast<int>(tokens);
-  // Whole warps, as the norm's shuffles need: else heads that are not there.
-  while (cut.tokens > 1 && cut.lanes * cut.heads * cut.tokens % 32 != 0) --cut.tokens;
-  if (cut.lanes * cut.heads * cut.tokens % 32 != 0) cut.heads = (cut.heads + in_warp - 1) / in_warp * in_warp;
-  return cut;
-}
-
 // Whether heads lie farther apart than tokens in a tensor.
 bool lies_by_heads(const Call& c) {
   for (int i = 0; i < 2; ++i) {
@@ -225,6 +195,9 @@ int launch(Call c) {
   a.slots = c.in_place && !c.norm ? a.half : a.packs - a.half;
   a.first = c.inverse ? a.half : 0;
   a.across = c.inverse ? -a.half : a.half;
+  const bool split = a.half % 2 != 0 && a.half > 1;
+  a.split_first = !split ? -1 : c.inverse ? 0 : a.half - 1;
+  a.split_second = !split ? -1 : c.inverse ? a.half - 1 : 0;
   a.inverse_head_dim = 1.0f / static_cast<float>(c.head_dim);
 
   int arch = 0;
@@ -237,11 +210,19 @@ int launch(Call c) {
   // No thread has heads of both.
   if (layout.heads > 1 && (c.q_heads % layout.heads != 0 || c.k_heads % layout.heads != 0)) layout.heads = 1;
   const void* kernel = kernel_of(layout, access, c.norm, a.tables_f32 != 0);
-  const Cut block = cut(layout, a.slots, heads, c.tokens, lies_by_heads(c));
 
-  // One launch, but for more tokens or a larger batch than a grid has room for.
+  // Rows by heads where a tensor lies so, whose runs in memory are of one head: eight tokens of 256 bytes are 2 KB.
+  constexpr int64_t kMostRows = 1 << 30;
+  a.rows_of_token = a.heads / (layout.heads == 0 ? 1 : layout.heads);
+  const int64_t most_tokens = kMostRows / a.rows_of_token;
+  const bool by_heads = lies_by_heads(c) && c.tokens >= 8 && most_tokens >= 8;
+  a.token_bits = by_heads ? 3 : 0;
+  a.lanes = a.slots < 32 ? a.slots : 32;
+  a.rows_in_warp = 32 / a.lanes;
+  a.by_lanes = WideDivisor(a.lanes), a.by_rows_of_token = WideDivisor(a.rows_of_token);
+
+  // One launch, but for more tokens than are counted or a larger batch than a grid has room for.
   constexpr int64_t kMostInGrid = 65535;
-  const int64_t most_tokens = kMostInGrid * block.tokens;
   for (int64_t batch = 0; batch < c.batch; batch += kMostInGrid) {
     for (int64_t token = 0; token < c.tokens; token += most_tokens) {
       const int64_t in_batch = c.batch - batch < kMostInGrid ? c.batch - batch : kMostInGrid;
@@ -249,10 +230,11 @@ int launch(Call c) {
       RopeArguments piece = from(c, batch, token);
       piece.tokens = static_cast<int>(tokens);
       void* parameters[] = {&piece};
-      const dim3 threads(block.lanes, block.heads, block.tokens);
-      const dim3 grid(static_cast<unsigned>(block.head_groups),
-                      static_cast<unsigned>((tokens + block.tokens - 1) / block.tokens),
-                      static_cast<unsigned>(in_batch));
+      const int64_t rows = ((((tokens - 1) >> a.token_bits) + 1) << a.token_bits) * a.rows_of_token;
+      const int64_t warps = (rows - 1) / a.rows_in_warp + 1;
+      const int64_t blocks = (warps - 1) / ((by_heads ? kMostThreads : layout.threads) / 32) + 1;
+      const dim3 threads(static_cast<unsigned>((warps - 1) / blocks + 1) * 32);
+      const dim3 grid(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(in_batch));
       const auto error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, 0, c.stream));
       if (error != cudaSuccess) return error;
     }

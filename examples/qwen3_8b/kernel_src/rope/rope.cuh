@@ -4,8 +4,8 @@
 //   out[half + i] = x[half + i] * cos[i] + x[i]        * sin[i]
 //
 // The floor is memory: q and k are read once and written once. A thread holds pack i of both halves of a head, so the
-// rotation needs no other thread, and the norm's sum only the few lanes of the head. A block is (lanes of a head,
-// heads, tokens): no index is divided. Every head reads its token's row of the tables anew, from L1 all but once.
+// rotation needs no other thread, and the norm's sum only the few lanes of the head. A head has as many lanes as slots, a
+// warp as many whole heads as it has lanes for. Every head reads its token's row of the tables anew, from L1 all but once.
 #pragma once
 #include "arch.h"
 #include "arguments.h"
@@ -29,13 +29,40 @@ constexpr int kMoreRegisters = sizeof(TABLE) > sizeof(T) ? 8 : 0;
 // The first pack of slot i. Where i < half, there is a second one a.across behind.
 __device__ __forceinline__ int first_of(const RopeArguments& a, int i) { return i + (i < a.half ? a.first : a.half); }
 
-// Sum over the lanes of a head, which are the blockDim.x neighbours in a warp (a power of two); each of them gets it.
-// All threads of the block call it.
-__device__ __forceinline__ float head_sum(float v) {
+// What a thread works on.
+struct Place {
+  int slot;  // the first, of the row's lanes
+  int head, token;
+  bool here;  // not behind the last row of the warp or the last token
+};
+template <int HEADS>
+__device__ __forceinline__ Place place_of(const RopeArguments& a) {
+  const uint32_t lane = threadIdx.x % 32, of_warp = a.by_lanes.quotient(lane);
+  const uint32_t row = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * a.rows_in_warp + of_warp;
+  const uint32_t run = row >> a.token_bits, tokens = a.by_rows_of_token.quotient(run);
+  Place place;
+  place.slot = lane - of_warp * a.lanes;
+  place.head = (run - tokens * a.rows_of_token) * HEADS;
+  place.token = (tokens << a.token_bits) + (row - (run << a.token_bits));
+  place.here = of_warp < a.rows_in_warp && place.token < a.tokens;
+  return place;
+}
+
+// Sum over the lanes of a head, which are neighbours in a warp; each of them gets it. All threads of the block call it.
+__device__ __forceinline__ float head_sum(float v, int slot, int lanes) {
+  if ((lanes & (lanes - 1)) == 0) {
 #pragma unroll
-  for (int d = 16; d > 0; d /= 2)
-    if (d < blockDim.x) v += __shfl_xor_sync(0xffffffffu, v, d);
-  return v;
+    for (int d = 16; d > 0; d /= 2)
+      if (d < lanes) v += __shfl_xor_sync(0xffffffffu, v, d);
+    return v;
+  }
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) {
+    if (d >= lanes) continue;
+    const float other = __shfl_down_sync(0xffffffffu, v, d);
+    if (slot + d < lanes) v += other;
+  }
+  return __shfl_sync(0xffffffffu, v, threadIdx.x - slot);
 }
 
 template <typename T, int N>
@@ -156,17 +183,17 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRe
   // One head leaves registers for the weights, whose latency then hides behind the reduction: 2 % less time with many
   // tokens. Beside two heads they cost 6 % more.
   constexpr bool kEarly = HEADS == 1;
-  const int slot = threadIdx.x;
-  const int token = blockIdx.y * blockDim.z + threadIdx.z;
-  const int head = (blockIdx.x * blockDim.y + threadIdx.y) * HEADS;
-  const bool here = token < a.tokens && slot < a.slots && head < a.heads;
+  const auto [slot, head, token, here] = place_of<HEADS>(a);
   const bool rotated = slot < a.half;
+  const bool split_first = slot == a.split_first, split_second = slot == a.split_second;
   const Heads& of = a.heads_of[head >= a.q_heads];
 
   // What comes from memory first: the tables and the weights are in a cache for all heads but the first.
   Pack<T, N> first[HEADS], second[HEADS];
   Table<TABLE, N> cos, sin;
   Norm<T, N> norm;
+  T* out;
+  if constexpr (!NORM) out = out_row<T>(of, token, head) + first_of(a, slot) * N;  // later, 32 registers are too few
   if (here) {
     const T* in = in_row<T>(of, token, head) + first_of(a, slot) * N;
 #pragma unroll
@@ -191,21 +218,27 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRe
         squares = add_squares(first[h], squares);
         if (rotated) squares = add_squares(second[h], squares);
       }
-      scale[h] = rsqrtf(head_sum(squares) * a.inverse_head_dim + a.eps);
+      scale[h] = rsqrtf(head_sum(squares, slot, a.lanes) * a.inverse_head_dim + a.eps);
       keep_packed(first[h]);
       keep_packed(second[h]);
     }
   }
   if (!here) return;
-  T* out = out_row<T>(of, token, head) + first_of(a, slot) * N;
+  if constexpr (NORM) out = out_row<T>(of, token, head) + first_of(a, slot) * N;
   if constexpr (NORM && !kEarly) norm.load_weight(of.weight, a, slot);
   asm volatile("" : "+l"(out));  // not before the loads: the registers are the packs'
 #pragma unroll
   for (int h = 0; h < HEADS; ++h) {
     if constexpr (NORM) norm.scale = scale[h];
     finish<NORM>(first[h], second[h], rotated, norm, cos, sin, a);
-    store(out + h * of.out_head, 0, first[h]);
-    if (rotated) store(out + h * of.out_head, a.across, second[h]);
+    T* at = out + h * of.out_head;
+    if (!split_first) store(at, 0, first[h]);
+    if (rotated && !split_second) store(at, a.across, second[h]);
+    if (split_first || split_second) {  // one store of the two lanes: a whole sector
+#pragma unroll
+      for (int w = 0; w < 4; ++w) first[h].word[w] = split_first ? first[h].word[w] : second[h].word[w];
+      store(at, split_first ? 0 : a.across, first[h]);
+    }
   }
 }
 
@@ -214,9 +247,7 @@ template <typename T, int N, bool NORM>
 __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(64))
     rope_heads_twice(const __grid_constant__ RopeArguments a) {
   wait_for_previous();
-  const int token = blockIdx.y * blockDim.z + threadIdx.z;
-  const int head = blockIdx.x * blockDim.y + threadIdx.y;
-  const bool here = token < a.tokens && head < a.heads;
+  const auto [slot, head, token, here] = place_of<1>(a);
   const Heads& of = a.heads_of[head >= a.q_heads];
   const T* in = in_row<T>(of, token, head);
   T* out = out_row<T>(of, token, head);
@@ -225,15 +256,15 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(64))
   Norm<T, N> norm;
   if constexpr (NORM) {
     float squares = 0.0f;
-    for (int i = threadIdx.x; here && i < a.packs; i += blockDim.x) {
+    for (int i = slot; here && i < a.packs; i += a.lanes) {
       Pack<T, N> x;
       load<kCached>(x, in, i);
       squares = add_squares(x, squares);
     }
     // In place too: no lane has its sum, and stores, before all lanes of the head have read.
-    norm.scale = rsqrtf(head_sum(squares) * a.inverse_head_dim + a.eps);
+    norm.scale = rsqrtf(head_sum(squares, slot, a.lanes) * a.inverse_head_dim + a.eps);
   }
-  for (int i = threadIdx.x; here && i < a.slots; i += blockDim.x) {
+  for (int i = slot; here && i < a.slots; i += a.lanes) {
     const bool rotated = i < a.half;
     const int at = first_of(a, i);
     Pack<T, N> first, second;

@@ -5,6 +5,7 @@
 // has read what it writes over.
 #pragma once
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 
 namespace elementwise {
@@ -13,6 +14,7 @@ using namespace common;
 // V packs of N elements a thread, a block's width apart. All loads are on their way before the first is waited for.
 template <typename T, int N, int V, typename Chain, int I, int C>
 __global__ void __launch_bounds__(512) elementwise(const ElementwiseArguments<I, C> a) {
+  wait_for_previous();
   const uint32_t first = blockIdx.x * (blockDim.x * V) + threadIdx.x;
   Pack<T, N> input[V][I], vector[V][C];
 #pragma unroll

@@ -5,6 +5,7 @@
 // both, and nothing is read for it.
 #pragma once
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 #include "pair.cuh"
 #include "reduce.cuh"
@@ -19,6 +20,7 @@ constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 // Every logit is read once: a thread keeps a running maximum and sum, and a row of any width takes the same registers.
 template <typename T, int N, int TPR>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const CrossEntropyArguments a) {
+  wait_for_previous();
   constexpr int kRows = kBlockThreads<TPR> / TPR;
   __shared__ float2 scratch[32];
   __shared__ alignas(16) float sums[32];
@@ -61,6 +63,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const C
 // where rows are wide. dlogits may be logits.
 template <typename T, int N, int TPR>
 __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_backward_rows(const CrossEntropyArguments a) {
+  wait_for_previous();
   constexpr int kRows = kBlockThreads<TPR> / TPR, kGroup = 2;
   const int piece = kRows == 1 ? static_cast<int>(blockIdx.x % static_cast<unsigned>(a.pieces)) : 0;
   const int64_t row = kRows == 1 ? blockIdx.x / static_cast<unsigned>(a.pieces)

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -88,6 +89,9 @@ void advance(CrossEntropyArguments& a, int64_t rows, int64_t size) {
   a.targets += rows;
 }
 
+// The threads of a block, at most.
+int block_of(const Layout& layout) { return layout.threads < 128 ? 128 : layout.threads; }
+
 void set_pieces(SoftmaxArguments&, int64_t) {}
 void set_pieces(CrossEntropyArguments& a, int64_t pieces) { a.pieces = static_cast<int>(pieces); }
 
@@ -102,15 +106,20 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
   const Tuning* tuning = find_softmax_tuning(arch, operation, wide, packs, [&](const Tuning& few) {
     static OfDevice known[3][std::size(kTuning)];
     const Layout& l = few.layout;
+    const int block = block_of(l);
     int clusters = 0;
     const auto error =
-        clusters_at_once(known[type][&few - kTuning], kernel_of(operation, l, wide), l.cluster, l.threads, clusters);
-    return error == cudaSuccess && a.rows <= clusters;
+        clusters_at_once(known[type][&few - kTuning], kernel_of(operation, l, wide), l.cluster, block, clusters);
+    return error == cudaSuccess && a.rows <= int64_t{clusters} * (block / l.threads);
   });
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = tuning->layout;
   const void* kernel = kernel_of(operation, layout, wide);
-  const int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
+  const int rows_per_block = block_of(layout) / layout.threads;
+  int threads = block_of(layout);
+  if (operation == kSoftmax && rows_per_block == 1 && layout.packs > 0 && layout.packs <= 4) {
+    threads = static_cast<int>((packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
+  }
   int64_t pieces = layout.cluster;
   // Backward has blocks of two packs a thread, rounded up to whole blocks; a warp takes a row alone.
   if (operation == kCrossEntropyBackward && rows_per_block == 1) {
@@ -119,10 +128,10 @@ int launch(Arguments a, Operation operation, int64_t width, int type, bool wide,
   }
   set_pieces(a, pieces);
 
-  cudaLaunchAttribute attribute = in_clusters(layout.cluster);
+  cudaLaunchAttribute attributes[] = {dependent(), in_clusters(layout.cluster)};
   cudaLaunchConfig_t config = {};
   config.blockDim = dim3(threads), config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = layout.cluster > 1 ? 1 : 0;
+  config.attrs = attributes, config.numAttrs = arch < 90 ? 0 : layout.cluster > 1 ? 2 : 1;
 
   // One launch, but for more rows than a grid has blocks for.
   const int64_t rows = a.rows, most = INT32_MAX / pieces * rows_per_block;

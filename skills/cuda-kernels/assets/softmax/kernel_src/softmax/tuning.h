@@ -15,15 +15,20 @@ enum Operation : int { kSoftmax, kCrossEntropy, kCrossEntropyBackward };
 
 // How the work of a row is laid out.
 struct Layout {
-  int threads;      // of a block that share a row; a block has at least 128
+  int threads;      // of a block that share a row. Fewer than 128: a block has 128. Else, where softmax has 1 to 4 packs a
+                    // thread: at most, in as many warps as the row needs
   int packs;        // that each holds in registers; 0: the row is streamed (softmax: read twice)
   int cluster = 1;  // blocks of so many threads that share a row; more than one from sm_90 on, and 8 at most
 };
 
 // What softmax has for rows in registers: X(threads, packs, cluster, first, last), where code of the architectures from
-// `first` to `last` uses it. 16 threads at least: a row has up to 14 elements outside its wide accesses, one a thread.
+// `first` to `last` uses it.
 #define SOFTMAX_LAYOUTS(X)  \
-  X(16, 1, 1, 75, kNewest)  \
+  X(4, 2, 1, 75, kNewest)   \
+  X(4, 4, 1, 75, kNewest)   \
+  X(8, 4, 1, 75, kNewest)   \
+  X(16, 1, 1, 90, kNewest)  \
+  X(16, 4, 1, 75, kNewest)  \
   X(32, 4, 1, 75, kNewest)  \
   X(128, 2, 1, 75, kNewest) \
   X(256, 2, 1, 75, kNewest) \
@@ -41,7 +46,7 @@ struct Tuning {
   int arch;  // of the compiled code: this one and later ones
   Operation operation;
   bool wide;      // accesses of 16 bytes; else of one element, where two tensors' rows are not aligned alike
-  bool few;       // for no more rows than the card holds clusters of the layout at once
+  bool few;       // for no more rows than the card holds at once in blocks, or clusters, of the layout
   int64_t packs;  // accesses a row, at most
   Layout layout;
 };
@@ -53,8 +58,16 @@ constexpr Tuning kTuning[] = {
     // Rows that a block holds: 98 to 99.6 % of a copy of the same bytes on an H100, 92 % for 128 columns. Softmax's
     // arithmetic, two exponentials an element at most, is under half of what an SM does in the time that memory takes:
     // 16 exponentials a clock on 132 SMs at 1.7 GHz are 3.6e12 a second, and 3.35 TB/s bring and take 0.8e12 elements.
-    {75, kSoftmax, kWide, kMany, 16, {16, 1}},    // heads, routers: a row in half a warp, no barrier
-    {75, kSoftmax, kWide, kMany, 128, {32, 4}},   // one warp a row needs no barrier
+    // One warp or less a row: no barrier. A warp issues some 190 instructions and 90 a pack, and at the memory's rate an SM has
+    // 300 for 512 bytes read: few threads a row, with up to four packs each. Where all rows are on the card at once, the
+    // time that one of them takes counts: more threads.
+    {90, kSoftmax, kWide, kFew, 16, {16, 1}},
+    {90, kSoftmax, kWide, kFew, 64, {32, 4}},
+    {75, kSoftmax, kWide, kMany, 8, {4, 2}},
+    {75, kSoftmax, kWide, kMany, 16, {4, 4}},  // heads, routers
+    {75, kSoftmax, kWide, kMany, 32, {8, 4}},
+    {75, kSoftmax, kWide, kMany, 64, {16, 4}},
+    {75, kSoftmax, kWide, kMany, 128, {32, 4}},
     {75, kSoftmax, kWide, kMany, 256, {128, 2}},  // many small blocks overlap one row's stores with another's loads
     {75, kSoftmax, kWide, kMany, 512, {256, 2}},
     {75, kSoftmax, kWide, kMany, 1024, {256, 4}},
