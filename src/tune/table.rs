@@ -116,11 +116,8 @@ impl<'t> Table<'t> {
                     let value = self.tuning.optional.get(name).copied();
                     let why =
                         || self.fault(place, &format!("a row ends before its field `{name}`, which is not `optional`"));
-                    let bare = matches!(self.word(at - 1), "{" | ",");
-                    ensure!(
-                        !bare,
-                        self.fault(place, &format!("field `{name}` is left out behind a `{}`", self.word(at - 1)))
-                    );
+                    let comma = self.word(at - 1) == ",";
+                    ensure!(!comma, self.fault(place, &format!("field `{name}` is left out behind a `,`")));
                     let end = self.tokens[at - 1].at.end;
                     cells.push(Cell { value: value.ok_or_else(why)?, there: false, start: end, end });
                     continue;
@@ -173,7 +170,7 @@ impl<'t> Table<'t> {
                 from = cell.end;
             } else if !cell.there && needed {
                 text.push_str(&self.text[from..cell.end]);
-                text.push_str(", ");
+                text.push_str(if text.ends_with('{') { "" } else { ", " });
                 text.push_str(&self.spelled(column, *value));
                 from = cell.end;
             }
