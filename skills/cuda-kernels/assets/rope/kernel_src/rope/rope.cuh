@@ -171,10 +171,14 @@ __device__ __forceinline__ T* out_row(const Heads& of, int token, int head) {
   return static_cast<T*>(of.out) + blockIdx.z * of.out_batch + token * of.out_token + (head - of.before) * of.out_head;
 }
 
+// Code for sm_100 spills in 32 registers, and in 40 with fp32 tables.
+template <int HEADS, bool NORM>
+constexpr int kMoreOfBlackwell = HEADS == 1 && !NORM && kUsed<100, 119> ? 8 : 0;
+
 // Heads of up to 32 slots, HEADS neighbours a thread: all in flight at once, with one row of the tables and one of the
 // weights. Where HEADS is not 1, the numbers of q's and of k's heads are multiples of it.
 template <typename T, typename TABLE, int N, int HEADS, bool NORM, int REGISTERS>
-__global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRegisters<T, TABLE>))
+__global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRegisters<T, TABLE> + kMoreOfBlackwell<HEADS, NORM>))
     rope_heads(const __grid_constant__ RopeArguments a) {
   wait_for_previous();
   // The layouts with several heads are for few tokens, of which no line need stay in L1: 2 % less time there, 2 % more
