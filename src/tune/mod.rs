@@ -336,4 +336,21 @@ mod tests {
         }
         assert!(count > 300, "{count}");
     }
+
+    /// Braces whose fields are all left out get them without a comma in front, and keep nothing else.
+    #[test]
+    fn a_row_with_empty_braces_is_read_and_written() {
+        let project = Project::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/adaln")).unwrap();
+        let texts = rows::texts(&project).unwrap();
+        let tuning = project.spec.tunings.iter().find(|tuning| tuning.table == "kGroupTuning").unwrap();
+        let table = Table::read(tuning, &texts[&tuning.file]).unwrap();
+        let empty = (0..table.rows.len()).find(|row| table.row(*row).ends_with("{}}")).unwrap();
+        let before = table.row(empty);
+        let mut values = numbers(&table)[empty].clone();
+        assert_eq!(values[values.len() - 3..], [0.0; 3], "{before}");
+        assert_eq!(table.written(empty, &values), before);
+        let end = values.len() - 3;
+        values[end..].copy_from_slice(&[128.0, 1.0, 2.0]);
+        assert_eq!(table.written(empty, &values), before.replace("{}}", "{128, 1, 2}}"));
+    }
 }

@@ -90,7 +90,7 @@ __device__ __forceinline__ float sum_of_row(float v, float (&scratch)[32]) {
 template <typename T, int N, int TPR, int NV, bool GATED>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
-  // Where the modulation has no registers beside the row, it is asked to come to L2 before the sums, and fetched behind them.
+  // Where the modulation does not fit the registers beside the row, it is prefetched into L2 before the sums and loaded after.
   constexpr bool kLate = NV > 1 && TPR == 1024;
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   wait_for_previous();

@@ -83,7 +83,7 @@ __device__ __forceinline__ void fetch(Modulation<T, N>& m, const T* scale_row, c
   if (a.shift_table != nullptr) load<kCached>(m.shift_table, static_cast<const T*>(a.shift_table), i);
 }
 
-// Asks L2 for what fetch and combine will want.
+// Prefetches into L2 what fetch and combine load.
 template <typename T, int N>
 __device__ __forceinline__ void prefetch_pack(const void* row, int64_t i) {
   if (row != nullptr) asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const T*>(row) + i * N));

@@ -68,7 +68,8 @@ struct Tuning {
 };
 
 constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
-// Unaligned rows of no more elements have accesses of one element, and so have few rows of no more than the second.
+// Rows that are no whole number of 16 bytes are accessed an element at a time up to kNarrow elements, and up to kLessNarrow
+// where there are few of them.
 constexpr int64_t kNarrow = 256, kLessNarrow = 4096;
 constexpr int64_t kAny = INT64_MAX;
 constexpr int64_t kFew = 1056;  // eight an H100's SM: one row's latency counts
@@ -90,8 +91,9 @@ constexpr Tuning kTuning[] = {
     {80, 16, 8192, kAny, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
     {75, 16, 2560, kAny, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAny, kAny, {1024, kReread}, {1024, kReread}},
-    // One element an access: every fetch is independent, so one row takes 2.9 us at 73 x 1801 (layer_norm, bf16), where packs
-    // put together take 3.9; of many rows these move more, 73 % of a copy at 60000 x 519 and 20000 x 2567.
+    // Packs of the modulation are joined of two loads. With accesses of one element all loads are independent, which is
+    // faster for few rows (layer_norm, bf16, 73 x 1801: 2.9 us and 3.9); with many rows packs are (60000 x 519 and 20000 x
+    // 2567: 73 % of a copy, elements 45 and 43).
     {75, kUnaligned, 128, kAny, {32, 4}, {32, 4}},
     {75, kUnaligned, 2048, kAny, {1024, 2}, {1024, 2}},
     {75, kUnaligned, kAny, kAny, {1024, kReread}, {1024, kReread}},
@@ -103,8 +105,8 @@ constexpr Tuning kTuning[] = {
     {75, kElement, kAny, kAny, {1024, kReread}, {1024, kReread}},
 };
 
-// For rows with a modulation in common, if these are enough for four blocks, and all are for kGroupBlocksAtLeast; else the
-// table above.
+// For rows with a modulation in common: used where each modulation has rows for four blocks or more, and the launch for
+// kGroupBlocksAtLeast or more; else the table above.
 constexpr int64_t kGroupBlocksAtLeast = 128;
 struct GroupTuning {
   int arch;

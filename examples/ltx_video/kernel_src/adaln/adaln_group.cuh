@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   if (kLanes == 1 && begin >= end) return;  // the last modulation may have fewer rows than the others
   const int first = kLanes == 1 ? threadIdx.x : threadIdx.x % TPR, step = NV == 1 ? 0 : kLanes == 1 ? blockDim.x : TPR;
   const int left = kLanes == 1 || begin < end ? static_cast<int>(a.packs) - first : 0;
-  // Where a warp has fewer rows, the last one is done several times, alike: no condition beside each element.
+  // Where there are fewer rows, a thread repeats the last one, with the same result: no condition is needed at each element.
   const uint32_t rows = (end - begin + kLanes - 1) / kLanes;
   const auto there = [&](uint32_t r) { return kLanes > 1 || r < rows; };
   const auto row_at = [&](uint32_t r) { return static_cast<int64_t>(kLanes == 1 ? r : min(r, rows - 1) * kLanes); };
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
     }
   }
   // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores. Of two packs they
-  // would cost too many. Of four, of one row, each is fetched where it is used.
+  // would cost too many. Of four packs of one row, each is fetched where it is used.
   constexpr bool kLate = GATED && NV > 1 && N > 1, kLast = ROWS == 1 && NV > 2 && N > 1;
   Modulation<T, N> m[kLast ? 1 : NV];
   const auto fetch_modulation = [&](int from, int to) {
