@@ -131,7 +131,10 @@ fn counted(
 
 #[test]
 fn kernel_toml_states_the_number_of_blocks_of_rms_norm_backward() {
-    let widths = [1, 128, 1024, 1032, 2048, 3072, 3080, 4096, 8192, 16_392, 40_000, 70_000];
+    let widths = [
+        1, 81, 128, 171, 576, 831, 1024, 1032, 1420, 2048, 3072, 3080, 3521, 4096, 8192, 13_128, 13_131, 16_392,
+        40_000, 41_001, 70_000,
+    ];
     let rows = [0, 1, 30, 500, 100_000];
     let blocks = counted("rmsnorm_backward", "blocks", "rms_norm_backward_blocks", &rows, &widths);
     // The launcher refuses invalid sizes.

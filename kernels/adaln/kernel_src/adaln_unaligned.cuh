@@ -2,31 +2,33 @@
 // bytes, the rows of modulation anywhere.
 #pragma once
 #include "adaln.cuh"
+#include "unaligned.cuh"
+#include "words.cuh"
 
 namespace adaln {
 
 // As modulate_from.
 template <typename T, int N>
 __device__ __forceinline__ void modulate_at(Pack<T, N>& x, const T* scale_row, const T* shift_row, float mean,
-                                            float inverse, int element, int width, const Arguments& a) {
+                                            float inverse, int element, const Arguments& a) {
   float f[N], g[N];
   unpack(x, f);
 #pragma unroll
   for (int j = 0; j < N; ++j) f[j] = (f[j] - mean) * inverse, g[j] = 0.0f;
   if (a.weight != nullptr) {
-    add_anywhere<T>(g, a.weight, element, width);
+    add_words<T>(g, a.weight, element);
 #pragma unroll
     for (int j = 0; j < N; ++j) f[j] *= g[j];
   }
-  add_anywhere<T>(f, a.bias, element, width);
+  add_words<T>(f, a.bias, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) g[j] = 0.0f;
-  if (a.scale != nullptr) add_anywhere<T>(g, scale_row, element, width);
-  add_anywhere<T>(g, a.scale_table, element, width);
+  if (a.scale != nullptr) add_words<T>(g, scale_row, element);
+  add_words<T>(g, a.scale_table, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) f[j] *= a.one + g[j], g[j] = 0.0f;
-  if (a.shift != nullptr) add_anywhere<T>(g, shift_row, element, width);
-  add_anywhere<T>(g, a.shift_table, element, width);
+  if (a.shift != nullptr) add_words<T>(g, shift_row, element);
+  add_words<T>(g, a.shift_table, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) f[j] += g[j];
   repack(x, f);
@@ -52,6 +54,18 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
   for (int v = 0; v < NV; ++v)
     if (v * step < own.left) load<kCached>(x[v], x_row + own.first, v * step);
   if (own.beside) load<kCached>(one, x_row, own.element);
+  // The modulation is loaded where it is used, in few registers. Where every row has its own, it is in no cache before.
+  const T* const scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
+  const T* const shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
+#pragma unroll
+  for (int v = 0; v < NV; ++v) {
+    if (a.rows_per_modulation.quotient(1) == 1 && v * step < own.left) {
+      const int element = own.first + v * step * N;
+      if (GATED) prefetch_at(a.gate, modulation_row<T>(a.gate, a.gate_stride, row, a), element);
+      prefetch_at(a.scale, scale_row, element);
+      prefetch_at(a.shift, shift_row, element);
+    }
+  }
   if constexpr (GATED) {
     const T* const h_row = static_cast<const T*>(a.h) + row * a.h_stride;
     const T* const gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
@@ -65,13 +79,13 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (v * step < own.left) {
-        add_gated_at(x[v], h[v], gate_row, own.first + v * step * N, width, a);
+        add_gated_at(x[v], h[v], gate_row, own.first + v * step * N, a);
         store(sum_row + own.first, v * step, x[v]);
         keep_packed(x[v]);
       }
     }
     if (own.beside) {
-      add_gated_at(one, one_h, gate_row, own.element, width, a);
+      add_gated_at(one, one_h, gate_row, own.element, a);
       store(sum_row, own.element, one);
     }
   }
@@ -94,18 +108,16 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
 
-  const T* const scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
-  const T* const shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
   T* const out_row = static_cast<T*>(a.out) + row * a.out_stride;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (v * step < own.left) {
-      modulate_at(x[v], scale_row, shift_row, mean, inverse, own.first + v * step * N, width, a);
+      modulate_at(x[v], scale_row, shift_row, mean, inverse, own.first + v * step * N, a);
       store(out_row + own.first, v * step, x[v]);
     }
   }
   if (own.beside) {
-    modulate_at(one, scale_row, shift_row, mean, inverse, own.element, width, a);
+    modulate_at(one, scale_row, shift_row, mean, inverse, own.element, a);
     store(out_row, own.element, one);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "adaln.cuh"
 #include "adaln_group.cuh"
+#include "adaln_phase.cuh"
 #include "adaln_unaligned.cuh"
 #include "gate_residual.cuh"
 #include "kernels.h"
@@ -46,13 +47,21 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
   return nullptr;
 }
 
+template <typename T, int ACCESS, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
+const void* group_kernel() {
+  if constexpr (ACCESS == kUnaligned) {
+    return reinterpret_cast<const void*>(adaln_phases<T, TPR, NV, ROWS, GATED, BLOCKS, FIRST>);
+  } else {
+    constexpr int N = ACCESS == 16 ? 16 / static_cast<int>(sizeof(T)) : 1;
+    return reinterpret_cast<const void*>(adaln_groups<T, N, TPR, NV, ROWS, GATED, BLOCKS, FIRST>);
+  }
+}
+
 template <typename T>
 const void* find_adaln_group(const GroupLayout& layout, int access, bool gated) {
-  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
 #define ADALN_FIND(ACCESS, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST)                                                  \
   if (access == ACCESS && layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED) \
-    return reinterpret_cast<const void*>(                                                                              \
-        adaln_groups<T, ACCESS == 16 ? kMany : 1, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>);
+    return group_kernel<T, ACCESS, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>();
   ADALN_GROUP_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;

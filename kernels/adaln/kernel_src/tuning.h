@@ -16,7 +16,7 @@ using namespace common;
 struct Layout {
   int threads;  // that share a row: fewer than 128 of several rows a block; else at most, in as many warps as the row needs.
                 // A wide row has all of them
-  int packs;    // that each holds in registers, 1 or 2; or one of the two below
+  int packs;    // that each holds in registers; or one of the two below
 };
 // Rows that have their modulation in common.
 struct GroupLayout {
@@ -29,7 +29,7 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 
 // What is compiled for accesses of 16 bytes: X(threads, packs). Each is two kernels (with and without gated residual) a
 // type and architecture. Wide rows have two kernels more, and two for accesses of one element.
-#define ADALN_LAYOUTS(X) X(8, 1) X(16, 1) X(32, 1) X(64, 2) X(256, 1) X(512, 1) X(512, 2) X(1024, 2)
+#define ADALN_LAYOUTS(X) X(8, 1) X(16, 1) X(32, 1) X(32, 2) X(64, 2) X(256, 1) X(512, 1) X(512, 2) X(512, 3) X(1024, 2)
 // The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
 #define ADALN_UNALIGNED_LAYOUTS(X) X(32, 4) X(1024, 2)
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
@@ -37,25 +37,39 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 
 // What is compiled of groups: X(access, threads, packs, rows, gated, blocks, first), where so many blocks are to stand on an SM,
 // by code of the architecture `first` and above.
-#define ADALN_GROUP_LAYOUTS(X)         \
-  X(16, 8, 1, 4, false, 8, 80)         \
-  X(16, 16, 1, 4, false, 8, 80)        \
-  X(16, 32, 1, 4, false, 8, 80)        \
-  X(16, 32, 2, 2, false, 6, 80)        \
-  X(16, 128, 1, 2, false, 10, 80)      \
-  X(16, 256, 1, 4, false, 4, 80)       \
-  X(16, 384, 1, 2, false, 4, 90)       \
-  X(16, 256, 2, 3, false, 3, 80)       \
-  X(16, 512, 1, 2, false, 3, 90)       \
-  X(16, 512, 2, 2, false, 2, 90)       \
-  X(16, 512, 4, 1, false, 2, 90)       \
-  X(16, 128, 1, 2, true, 8, 80)        \
-  X(16, 256, 1, 3, true, 4, 80)        \
-  X(16, 384, 1, 2, true, 3, 90)        \
-  X(16, 512, 1, 2, true, 2, 80)        \
-  X(16, 512, 2, 1, true, 2, 90)        \
-  X(kElement, 16, 8, 2, false, 7, 80)  \
-  X(kElement, 32, 8, 4, false, 5, 80)  \
+#define ADALN_GROUP_LAYOUTS(X)           \
+  X(16, 8, 1, 4, false, 8, 80)           \
+  X(16, 16, 1, 4, false, 8, 80)          \
+  X(16, 32, 1, 4, false, 8, 80)          \
+  X(16, 16, 3, 2, false, 4, 80)          \
+  X(16, 32, 2, 2, false, 6, 80)          \
+  X(16, 128, 1, 2, false, 10, 80)        \
+  X(16, 128, 1, 4, false, 8, 90)         \
+  X(16, 256, 1, 4, false, 4, 80)         \
+  X(16, 384, 1, 2, false, 4, 90)         \
+  X(16, 256, 2, 2, false, 3, 90)         \
+  X(16, 256, 2, 3, false, 3, 80)         \
+  X(16, 512, 1, 2, false, 3, 90)         \
+  X(16, 512, 2, 2, false, 2, 90)         \
+  X(16, 512, 4, 1, false, 2, 90)         \
+  X(16, 128, 1, 2, true, 8, 80)          \
+  X(16, 256, 1, 3, true, 4, 80)          \
+  X(16, 384, 1, 2, true, 3, 90)          \
+  X(16, 512, 1, 2, true, 2, 80)          \
+  X(16, 512, 2, 1, true, 2, 90)          \
+  X(kUnaligned, 16, 3, 2, false, 4, 80)  \
+  X(kUnaligned, 32, 2, 4, false, 5, 80)  \
+  X(kUnaligned, 512, 1, 4, false, 2, 80) \
+  X(kUnaligned, 256, 2, 3, false, 3, 80) \
+  X(kUnaligned, 512, 2, 2, false, 2, 80) \
+  X(kUnaligned, 512, 4, 1, false, 2, 80) \
+  X(kUnaligned, 16, 3, 2, true, 4, 80)   \
+  X(kUnaligned, 32, 2, 2, true, 5, 80)   \
+  X(kUnaligned, 512, 1, 3, true, 2, 80)  \
+  X(kUnaligned, 512, 2, 1, true, 2, 80)  \
+  X(kUnaligned, 512, 4, 1, true, 2, 80)  \
+  X(kElement, 16, 8, 2, false, 7, 80)    \
+  X(kElement, 32, 8, 4, false, 5, 80)    \
   X(kElement, 32, 8, 2, true, 4, 80)
 
 struct Tuning {
@@ -69,8 +83,8 @@ struct Tuning {
 
 constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
 // Rows that are no whole number of 16 bytes are accessed an element at a time up to kNarrow elements, and up to kLessNarrow
-// where there are few of them.
-constexpr int64_t kNarrow = 256, kLessNarrow = 4096;
+// where there are few of them; those with a modulation in common up to kNarrowInGroups.
+constexpr int64_t kNarrow = 256, kLessNarrow = 4096, kNarrowInGroups = 128;
 constexpr int64_t kAny = INT64_MAX;
 constexpr int64_t kFew = 1056;  // eight an H100's SM: one row's latency counts
 
@@ -81,19 +95,22 @@ constexpr Tuning kTuning[] = {
     {75, 16, 8, kAny, {8, 1}, {8, 1}},        // 64 bf16: 16 rows a block, no barrier
     {75, 16, 16, kAny, {16, 1}, {16, 1}},     // 128
     {75, 16, 32, kAny, {32, 1}, {32, 1}},     // 256: 4 rows a block, no barrier
+    {75, 16, 40, 16383, {64, 2}, {64, 2}},
+    {75, 16, 40, kAny, {32, 2}, {32, 2}},     // 320: less time by 10 %, and more by 5 % where there are 5,000 rows
     {75, 16, 128, kAny, {64, 2}, {64, 2}},    // to 1024: 2 rows a block
     {75, 16, 256, kAny, {256, 1}, {256, 1}},  // 1152, 1536, LTX's 2048
     {75, 16, 512, kAny, {512, 1}, {512, 1}},  // 3072, 4096, f32's 2048
     {75, 16, 1024, kAny, {512, 2}, {512, 2}},   // 8192, f32's 4096
     {75, 16, 2048, 264, {1024, 2}, {1024, 2}},  // 16384: the latency of one or two rows an SM counts
+    {80, 16, 1536, kAny, {512, 3}, {1024, 2}},  // 12288: 4482 x 8640 100 % of a copy, in shared memory 93
     {80, 16, 2048, kAny, {512, kShared}, {1024, 2}},
     {80, 16, 4096, kAny, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
     {80, 16, 8192, kAny, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
     {75, 16, 2560, kAny, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAny, kAny, {1024, kReread}, {1024, kReread}},
-    // Packs of the modulation are joined of two loads. With accesses of one element all loads are independent, which is
-    // faster for few rows (layer_norm, bf16, 73 x 1801: 2.9 us and 3.9); with many rows packs are (60000 x 519 and 20000 x
-    // 2567: 73 % of a copy, elements 45 and 43).
+    // Measured with packs of the modulation that were joined of two loads of 16 bytes each. With accesses of one element all
+    // loads are independent, which is faster for few rows (layer_norm, bf16, 73 x 1801: 2.9 us and 3.9); with many rows packs
+    // are (60000 x 519 and 20000 x 2567: 73 % of a copy, elements 45 and 43).
     {75, kUnaligned, 128, kAny, {32, 4}, {32, 4}},
     {75, kUnaligned, 2048, kAny, {1024, 2}, {1024, 2}},
     {75, kUnaligned, kAny, kAny, {1024, kReread}, {1024, kReread}},
@@ -112,6 +129,7 @@ struct GroupTuning {
   int arch;
   int access;
   int64_t packs;  // accesses a row, at most
+  int64_t rows;   // at least
   GroupLayout rms, layer;  // adaln on an RMSNorm; layer_norm, and adaln on a LayerNorm, which takes two sums a row
   GroupLayout gated;       // gate_residual_adaln
 };
@@ -129,30 +147,51 @@ constexpr GroupTuning kGroupTuning[] = {
     //         (r 93). With the scale and shift fetched later, gated: 512 x 1 x 3 level with 512 x 1 x 2, 256 x 2 x 1 2
     //         behind, 128 x 4 x 1 8.
     //   f32 4096: layer_norm 97 (512 x 2 x 1 90, 1024 x 1 x 4 81, 1024 x 1 x 2 66; one block an SM of 512 x 2 x 2 79; r 90)
+    //   By rows: layer_norm 187954 x 320 16 x 3 x 2 98 (32 x 2 x 2 95), but 3350 x 320 70 (76); adaln 67900 x 832 128 x 1 x 4 99
+    //         (128 x 1 x 2 90), but layer_norm 2831 x 728 70 (84): its last wave has few blocks; adaln 39988 x 1344 256 x 1 x 4
+    //         98 (384 x 1 x 2 92); layer_norm 1500 x 3968 256 x 2 x 2 74 (256 x 2 x 3 71), 700 x 3968 76 (67), 524 x 3464
+    //         512 x 1 x 2 78 (70). With the next rows prefetched adaln 7179 x 9408 95 (89), gated 6296 x 6080 94 (90)
     // Slower too: modulation in shared memory (93 at 2048), and persistent blocks that prefetch the next row (93; 83 where a
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     // Narrow rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. layer_norm:
     // 64 columns 99 % (r 57), 384 99 (84), 149 76 (33), 217 83 (50); and 8872 86, where shared memory holds the row 66.
-    {80, kElement, 128, {16, 8, 2}, {16, 8, 2}, {32, 8, 2}},
-    {80, kElement, 256, {32, 8, 4}, {32, 8, 4}, {32, 8, 2}},
-    {80, 16, 8, {8, 1, 4}, {8, 1, 4}, {}},
-    {80, 16, 16, {16, 1, 4}, {16, 1, 4}, {}},
-    {80, 16, 32, {32, 1, 4}, {32, 1, 4}, {}},
-    {80, 16, 64, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
+    {80, kElement, 128, 0, {16, 8, 2}, {16, 8, 2}, {32, 8, 2}},
+    {80, kElement, 256, 0, {32, 8, 4}, {32, 8, 4}, {32, 8, 2}},
+    // Rows that are no whole number of 16 bytes, bf16, % of a copy; before, with adaln_unaligned: layer_norm 100000 x 230 88
+    // (79; 16 x 3 x 2 84), 156363 x 499 95 (73), 60000 x 771 93 (82), 30000 x 1999 94 (77), 20000 x 3001 94 (75; 512 x 1 x 4
+    // 86), 12000 x 5001 92 (72), 4798 x 12727 70 (45); adaln 71530 x 250 84 (78; 16 x 3 x 2 78), 40491 x 1353 93 (61; 256 x 2 x 3
+    // 91), 30000 x 2567 92 (65); gated 111695 x 265 85 (54; 32 x 2 x 2 80), 50000 x 383 81 (56; 16 x 3 x 2 77), 30000 x 1353 93
+    // (78; 256 x 2 x 2 86), 20000 x 3001 94 (86; 256 x 2 x 2 89).
+    {80, kUnaligned, 32, 0, {32, 2, 4}, {32, 2, 4}, {32, 2, 2}},
+    {80, kUnaligned, 40, 0, {16, 3, 2}, {16, 3, 2}, {16, 3, 2}},
+    {80, kUnaligned, 48, 0, {16, 3, 2}, {16, 3, 2}, {32, 2, 2}},
+    {80, kUnaligned, 64, 0, {32, 2, 4}, {32, 2, 4}, {32, 2, 2}},
+    {80, kUnaligned, 256, 0, {512, 1, 4}, {512, 1, 4}, {512, 1, 3}},
+    {80, kUnaligned, 512, 0, {256, 2, 3}, {256, 2, 3}, {512, 1, 3}},
+    {80, kUnaligned, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    {80, kUnaligned, 2048, 0, {512, 4, 1}, {512, 4, 1}, {512, 4, 1}},
+    {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {}},
+    {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {}},
+    {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {}},
+    {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},
+    {80, 16, 64, 0, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
     // [quote h100]
-    {90, 16, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {90, 16, 152, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 16, 192, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
-    {90, 16, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 16, 384, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
-    {90, 16, 512, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
-    {90, 16, 1024, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
-    {90, 16, 2048, {512, 4, 1}, {512, 4, 1}, {}},
+    {90, 16, 128, 6000, {128, 1, 4}, {128, 1, 4}, {128, 1, 2}},
+    {90, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {90, 16, 176, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 16, 192, 0, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
+    {90, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 16, 384, 0, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
+    {90, 16, 512, 2000, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
+    {90, 16, 512, 529, {512, 1, 2}, {256, 2, 2}, {512, 1, 2}},
+    {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
+    {90, 16, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    {90, 16, 2048, 0, {512, 4, 1}, {512, 4, 1}, {}},
     // [end quote]
     // A100. Estimates: what saves instructions there does so here.
-    {80, 16, 128, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {80, 16, 256, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {80, 16, 512, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
+    {80, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {80, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {80, 16, 512, 0, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
 };
 
 // gate_residual: threads a block, each with one pack. On an H100 64 to 512 threads, and two packs a thread, are within 1 %.
@@ -166,9 +205,10 @@ constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, i
 }
 
 // No threads where there is no row.
-constexpr GroupLayout find_group_layout(int arch, int access, int64_t packs, bool gated, bool layer) {
+constexpr GroupLayout find_group_layout(int arch, int access, int64_t packs, int64_t rows, bool gated, bool layer) {
   for (const GroupTuning& row : kGroupTuning)
-    if (row.arch <= arch && row.access == access && packs <= row.packs) return gated ? row.gated : layer ? row.layer : row.rms;
+    if (row.arch <= arch && row.access == access && packs <= row.packs && rows >= row.rows)
+      return gated ? row.gated : layer ? row.layer : row.rms;
   return {0, 0, 0};
 }
 

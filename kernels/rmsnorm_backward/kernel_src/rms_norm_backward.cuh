@@ -11,7 +11,9 @@
 
 #include "arch.h"
 #include "arguments.h"
+#include "beside.cuh"
 #include "cluster.cuh"
+#include "gradient.cuh"
 #include "pack.cuh"
 #include "partial_sums.cuh"
 #include "row_sums.cuh"
@@ -24,64 +26,18 @@ using namespace common;
 template <int TPR>
 constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
 
-template <typename T, int N>
-__device__ __forceinline__ void load_weight(Pack<T, N>& weight, const Arguments& a, int64_t i) {
-  if (a.weight != nullptr) {
-    load<kCached>(weight, static_cast<const T*>(a.weight), i);
-  } else {
-    float ones[N];
-#pragma unroll
-    for (int j = 0; j < N; ++j) ones[j] = 1.0f;
-    repack(weight, ones);
-  }
-}
-
-// x: the sum of x^2; y: that of g * x.
-template <typename T, int N>
-__device__ __forceinline__ void add_products(const Pack<T, N>& x, const Pack<T, N>& dy, const Pack<T, N>& weight,
-                                             float weight_offset, float2& total) {
-  float f[N], g[N], w[N];
-  unpack(x, f);
-  unpack(dy, g);
-  unpack(weight, w);
-#pragma unroll
-  for (int j = 0; j < N; ++j) {
-    total.x = fmaf(f[j], f[j], total.x);
-    total.y = fmaf(g[j] * (w[j] + weight_offset), f[j], total.y);
-  }
-}
-
-// x becomes dx; dw gets dy * xhat added. scale is r, mean that of g * xhat.
-template <typename T, int N>
-__device__ __forceinline__ void gradient(Pack<T, N>& x, const Pack<T, N>& dy, const Pack<T, N>& weight,
-                                         float weight_offset, float scale, float mean, float (&dw)[N]) {
-  float f[N], g[N], w[N];
-  unpack(x, f);
-  unpack(dy, g);
-  unpack(weight, w);
-#pragma unroll
-  for (int j = 0; j < N; ++j) {
-    const float xhat = f[j] * scale;
-    dw[j] = fmaf(g[j], xhat, dw[j]);
-    f[j] = scale * fmaf(-xhat, mean, g[j] * (w[j] + weight_offset));
-  }
-  repack(x, f);
-}
-
-// keep_packed for fp32 too: without it the compiler keeps every g of the first use for the second one.
-template <typename T, int N>
-__device__ __forceinline__ void forget_products(Pack<T, N>& dy) {
-#pragma unroll
-  for (uint32_t& word : dy.word) asm volatile("" : "+r"(word));
-}
-
 template <int TPR, int BLOCKS>
 constexpr int kBlocksPerSm = BLOCKS * kBlockThreads<TPR> < kSmThreads ? BLOCKS : kSmThreads / kBlockThreads<TPR>;
 
 // Row group g goes over the rows g, g + groups, ... (kRows of them at once); TPR threads share a row, and each holds NV
 // packs of N elements of x and dy, and the sums of as many columns. BLOCKS blocks are to stand on an SM. A row group is a
-// block; if SHARED, the blocks of a cluster, each of which has as many of the row's columns as the others.
-template <typename T, int N, int TPR, int NV, int BLOCKS, bool SHARED, int FIRST, int LAST>
+// block; if SHARED, the blocks of a cluster, each of which has as many of the row's columns as the others. Blocks of one
+// pack a thread have as many warps as the row needs, and TPR is the most.
+//
+// WHOLE: rows are whole packs. Else they begin anywhere between multiples of 16 bytes, but at the same place in all three
+// tensors, and all rows of a row group begin at the same place: the launcher sees to both. So a thread has the same
+// columns in each of its rows.
+template <typename T, int N, int TPR, int NV, int BLOCKS, bool SHARED, bool WHOLE, int FIRST, int LAST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
     rms_norm_backward_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
@@ -94,38 +50,76 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
 #endif
   constexpr int kRows = kBlockThreads<TPR> / TPR;
   static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
+  static_assert(TPR <= 32 || kRows == 1, "row_sums adds over a warp's lanes or over a block");
+  static_assert(WHOLE || TPR * sizeof(T) >= 28, "a row has as many threads as elements beside its packs");
   // Whether the weight is resident in registers too; else it is loaded from L1 twice a row.
   constexpr bool kWeightResident = NV < 4;
+  static_assert(WHOLE || kWeightResident, "the weight of such rows is put together once");
   __shared__ alignas(16) std::conditional_t<SHARED, ClusterScratch, SumScratch> scratch;
-  if constexpr (SHARED) begin_cluster(scratch);
+  const int warps = NV == 1 && TPR >= 128 ? static_cast<int>(blockDim.x / 32) : (TPR + 31) / 32;
+  if constexpr (SHARED) {
+    begin_cluster(scratch);
+  } else if constexpr (TPR > 32) {
+    begin_block(scratch, warps);
+  }
 
   const int group = kRows == 1 ? 0 : threadIdx.x / TPR;
-  int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR, width = static_cast<int>(a.width / N);  // in packs
-  int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + group;
-  if constexpr (SHARED) {
-    // This block's part of the row, in whole warps.
-    const int warps = 32 * cluster_size(), share = (width + warps - 1) / warps * 32, end = share * (cluster_rank() + 1);
-    first += share * cluster_rank();
-    width = width < end ? width : end;
-    row = cluster_index();
-  }
+  int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
+  int64_t row = SHARED ? cluster_index() : static_cast<int64_t>(blockIdx.x) * kRows + group;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const T* dy_row = static_cast<const T*>(a.dy) + row * a.dy_stride;
   T* dx_row = static_cast<T*>(a.dx) + row * a.dx_stride;
+  // The first column of a pack, and the end of this block's packs. The pointers are those of that column.
+  int head = 0, packs = static_cast<int>(a.width / N);
+  Beside<T> one;
+  if constexpr (!WHOLE) {
+    const Ends<T> ends(x_row, static_cast<int>(a.width));
+    head = ends.head, packs = ends.packs;
+    one.choose(ends, SHARED && cluster_rank() != 0 ? kNoThread : first);
+    x_row += head, dy_row += head, dx_row += head;
+  }
+  if constexpr (SHARED) {
+    // This block's part of the row, in whole warps.
+    const int all = 32 * cluster_size(), share = (packs + all - 1) / all * 32, end = share * (cluster_rank() + 1);
+    first += share * cluster_rank();
+    packs = packs < end ? packs : end;
+  }
 
+  // In fp32 where a warp has few columns: to convert it twice a row takes a seventh of the instructions. F16 would spill.
+  constexpr bool kFactorResident = !WHOLE && TPR <= 32 && !std::is_same_v<T, F16>;
   Pack<T, N> x[NV], dy[NV], weight[kWeightResident ? NV : 1];
+  float factor[NV][N];
+  const auto weight_of = [&](int v) -> const auto& {
+    if constexpr (kFactorResident) {
+      return factor[v];
+    } else {
+      return weight[kWeightResident ? v : 0];
+    }
+  };
   float dw[NV][N] = {};
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (first + v * TPR < width && row < a.rows) {
+    if (first + v * TPR < packs && row < a.rows) {
       load<kCached>(x[v], x_row, first + v * TPR);
       load<kCached>(dy[v], dy_row, first + v * TPR);
     }
   }
+  if constexpr (!WHOLE) {
+    if (one.is_here && row < a.rows) one.load_row(x_row, dy_row);
+    if (one.is_here) load_weight(one.weight, a, head + one.at);
+  }
   if constexpr (kWeightResident) {
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < width) load_weight(weight[v], a, first + v * TPR);
+    for (int v = 0; v < NV; ++v) {
+      if (first + v * TPR < packs) {
+        if constexpr (WHOLE) {
+          load_weight(weight[v], a, first + v * TPR);
+        } else {
+          load_weight_anywhere(weight[v], a, head + (first + v * TPR) * N);
+          if constexpr (kFactorResident) get_factor(factor[v], weight[v], a.weight_offset);
+        }
+      }
+    }
   }
 
   if constexpr (SHARED) cluster_wait();
@@ -136,35 +130,45 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
     float2 total = make_float2(0.0f, 0.0f);
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (first + v * TPR < width && is_row) {
+      if (first + v * TPR < packs && is_row) {
         if constexpr (!kWeightResident) load_weight(weight[0], a, first + v * TPR);
-        add_products(x[v], dy[v], weight[kWeightResident ? v : 0], a.weight_offset, total);
+        add_products(x[v], dy[v], weight_of(v), a.weight_offset, total);
       }
     }
+    if constexpr (!WHOLE) {
+      if (one.is_here && is_row) add_products(one.x, one.dy, one.weight, a.weight_offset, total);
+    }
     if constexpr (SHARED) {
-      total = cluster_sums<TPR>(total, scratch, round);
+      total = cluster_sums(total, scratch, round, warps);
     } else {
-      total = row_sums<TPR>(total, scratch, round % 2);
+      total = row_sums<TPR>(total, scratch, round % 2, warps);
     }
     const float scale = rsqrtf(total.x * a.inverse_width + a.eps);
     const float mean = total.y * a.inverse_width * scale;
 #pragma unroll
-    for (int v = 0; v < NV; ++v) keep_packed(x[v]), forget_products(dy[v]), keep_packed(weight[kWeightResident ? v : 0]);
+    for (int v = 0; v < NV; ++v) {
+      keep_packed(x[v]), forget_products(dy[v]);
+      if constexpr (!kFactorResident) keep_packed(weight[kWeightResident ? v : 0]);
+    }
 
     row += static_cast<int64_t>(SHARED ? cluster_count() : gridDim.x) * kRows;
     x_row += a.x_step, dy_row += a.dy_step;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
-      if (first + v * TPR < width && is_row) {
+      if (first + v * TPR < packs && is_row) {
         if constexpr (!kWeightResident) load_weight(weight[0], a, first + v * TPR);
-        gradient(x[v], dy[v], weight[kWeightResident ? v : 0], a.weight_offset, scale, mean, dw[v]);
+        gradient(x[v], dy[v], weight_of(v), a.weight_offset, scale, mean, dw[v]);
         store(dx_row, first + v * TPR, x[v]);
       }
       // Prefetches the next row into the registers that have just become free.
-      if (first + v * TPR < width && row < a.rows) {
+      if (first + v * TPR < packs && row < a.rows) {
         load<kCached>(x[v], x_row, first + v * TPR);
         load<kCached>(dy[v], dy_row, first + v * TPR);
       }
+    }
+    if constexpr (!WHOLE) {
+      if (one.is_here && is_row) one.store_row(dx_row, a.weight_offset, scale, mean);
+      if (one.is_here && row < a.rows) one.load_row(x_row, dy_row);
     }
     dx_row += a.dx_step;
   }
@@ -173,26 +177,41 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
   float* partial = a.partial + cluster_index() * a.width;
   if constexpr (kRows == 1) {
 #pragma unroll
-    for (int v = 0; v < NV; ++v)
-      if (first + v * TPR < width) store_sums(partial, first + v * TPR, dw[v]);
+    for (int v = 0; v < NV; ++v) {
+      if (first + v * TPR < packs) {
+        if constexpr (WHOLE) {
+          store_sums(partial, first + v * TPR, dw[v]);
+        } else {
+#pragma unroll
+          for (int j = 0; j < N; ++j) partial[head + (first + v * TPR) * N + j] = dw[v][j];
+        }
+      }
+    }
+    if (!WHOLE && one.is_here) partial[head + one.at] = one.dw[0];
   } else {
-    // The rows that share the block add theirs one after another.
-    __shared__ alignas(16) float sums[TPR * NV * N];
+    // The rows that share the block add theirs one after another. Each has all columns, so the first one sets all sums.
+    __shared__ float sums[slot_of<N>((TPR * NV + 1) * N)];
 #pragma unroll 1
     for (int g = 0; g < kRows; ++g) {
       if (group == g) {
 #pragma unroll
         for (int v = 0; v < NV; ++v) {
+          if (first + v * TPR < packs) {
 #pragma unroll
-          for (int j = 0; j < N; ++j) {
-            float* sum = sums + (first + v * TPR) * N + j;
-            *sum = g == 0 ? dw[v][j] : *sum + dw[v][j];
+            for (int j = 0; j < N; ++j) {
+              float& sum = sums[slot_of<N>(head + (first + v * TPR) * N + j)];
+              sum = g == 0 ? dw[v][j] : sum + dw[v][j];
+            }
           }
+        }
+        if (!WHOLE && one.is_here) {
+          float& sum = sums[slot_of<N>(head + one.at)];
+          sum = g == 0 ? one.dw[0] : sum + one.dw[0];
         }
       }
       __syncthreads();
     }
-    for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[i];
+    for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[slot_of<N>(i)];
   }
 }
 

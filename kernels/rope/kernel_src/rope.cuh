@@ -31,18 +31,21 @@ __device__ __forceinline__ int first_of(const RopeArguments& a, int i) { return 
 
 // What a thread works on.
 struct Place {
-  int slot;  // the first, of the row's lanes
+  int slot;   // the first, of the row's lanes
+  int which;  // 0: q's heads, 1: k's
   int head, token;
   bool here;  // not behind the last row of the warp or the last token
 };
 template <int HEADS>
 __device__ __forceinline__ Place place_of(const RopeArguments& a) {
-  const uint32_t lane = threadIdx.x % 32, of_warp = a.by_lanes.quotient(lane);
+  const uint32_t lane = threadIdx.x % 32, of_warp = lane * a.lane_part >> 16;
   const uint32_t row = (blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32) * a.rows_in_warp + of_warp;
   const uint32_t run = row >> a.token_bits, tokens = a.by_rows_of_token.quotient(run);
   Place place;
   place.slot = lane - of_warp * a.lanes;
-  place.head = (run - tokens * a.rows_of_token) * HEADS;
+  const int head = (run - tokens * a.rows_of_token) * HEADS;
+  place.which = head >= a.q_heads;
+  place.head = head - place.which * a.q_heads;
   place.token = (tokens << a.token_bits) + (row - (run << a.token_bits));
   place.here = of_warp < a.rows_in_warp && place.token < a.tokens;
   return place;
@@ -157,18 +160,33 @@ __device__ __forceinline__ void finish(Pack<T, N>& first, Pack<T, N>& second, bo
   }
 }
 
-// Where a token's rows of the tables begin, in elements, and where a head begins.
+// Where a pack of a head is, or of a token's row of a table, for rope_heads: packs before it.
+__device__ __forceinline__ uint64_t packs_before(uint32_t pack, uint32_t token, uint32_t token_stride, uint32_t batch_stride) {
+  return pack + uint64_t{token} * token_stride + uint64_t{blockIdx.z} * batch_stride;
+}
+template <typename T, int N>
+__device__ __forceinline__ const T* in_pack(const HeadsInPacks& of, uint32_t token, uint32_t head, uint32_t pack) {
+  return static_cast<const T*>(of.in) +
+         (packs_before(pack, token, of.in_token, of.in_batch) + uint64_t{head} * of.in_head) * N;
+}
+template <typename T, int N>
+__device__ __forceinline__ T* out_pack(const HeadsInPacks& of, uint32_t token, uint32_t head, uint32_t pack) {
+  return static_cast<T*>(of.out) +
+         (packs_before(pack, token, of.out_token, of.out_batch) + uint64_t{head} * of.out_head) * N;
+}
+
+// The same in elements, for rope_heads_twice.
 __device__ __forceinline__ int64_t table_row(const RopeArguments& a, int token) {
   return blockIdx.z * a.table_batch + token * a.table_token;
 }
 template <typename T>
 __device__ __forceinline__ const T* in_row(const Heads& of, int token, int head) {
   return static_cast<const T*>(of.in) + blockIdx.z * of.in_batch + token * of.in_token +
-         (head - of.before) * of.in_head;
+         head * of.in_head;
 }
 template <typename T>
 __device__ __forceinline__ T* out_row(const Heads& of, int token, int head) {
-  return static_cast<T*>(of.out) + blockIdx.z * of.out_batch + token * of.out_token + (head - of.before) * of.out_head;
+  return static_cast<T*>(of.out) + blockIdx.z * of.out_batch + token * of.out_token + head * of.out_head;
 }
 
 // Code for sm_100 spills in 32 registers, and in 40 with fp32 tables.
@@ -187,28 +205,27 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRe
   // One head leaves registers for the weights, whose latency then hides behind the reduction: 2 % less time with many
   // tokens. Beside two heads they cost 6 % more.
   constexpr bool kEarly = HEADS == 1;
-  const auto [slot, head, token, here] = place_of<HEADS>(a);
+  const auto [slot, which, head, token, here] = place_of<HEADS>(a);
   const bool rotated = slot < a.half;
   const bool split_first = slot == a.split_first, split_second = slot == a.split_second;
-  const Heads& of = a.heads_of[head >= a.q_heads];
+  const HeadsInPacks& of = a.packs_of[which];
 
   // What comes from memory first: the tables and the weights are in a cache for all heads but the first.
   Pack<T, N> first[HEADS], second[HEADS];
   Table<TABLE, N> cos, sin;
   Norm<T, N> norm;
-  T* out;
-  if constexpr (!NORM) out = out_row<T>(of, token, head) + first_of(a, slot) * N;  // later, 32 registers are too few
   if (here) {
-    const T* in = in_row<T>(of, token, head) + first_of(a, slot) * N;
+    const T* in = in_pack<T, N>(of, token, head, first_of(a, slot));
 #pragma unroll
     for (int h = 0; h < HEADS; ++h) {
-      load<kLoad>(first[h], in + h * of.in_head, 0);
-      if (rotated) load<kLoad>(second[h], in + h * of.in_head, a.across);
+      load<kLoad>(first[h], in + int64_t{h} * of.in_head * N, 0);
+      if (rotated) load<kLoad>(second[h], in + int64_t{h} * of.in_head * N, a.across);
     }
     if (rotated) {
-      const int64_t row = table_row(a, token);
-      cos.load_from(static_cast<const TABLE*>(a.cos) + row, slot);
-      sin.load_from(static_cast<const TABLE*>(a.sin) + row, slot);
+      constexpr int kEach = 16 / sizeof(TABLE);
+      const int64_t at = packs_before(slot * (N / kEach), token, a.table_token_packs, a.table_batch_packs) * kEach;
+      cos.load_from(static_cast<const TABLE*>(a.cos) + at, 0);
+      sin.load_from(static_cast<const TABLE*>(a.sin) + at, 0);
     }
     if constexpr (NORM && kEarly) norm.load_weight(of.weight, a, slot);
   }
@@ -228,14 +245,21 @@ __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(REGISTERS + kMoreRe
     }
   }
   if (!here) return;
-  if constexpr (NORM) out = out_row<T>(of, token, head) + first_of(a, slot) * N;
+  T* out = out_pack<T, N>(of, token, head, first_of(a, slot));
+  asm volatile("" : "+l"(out));  // not before the loads, which would wait for its strides; once, not in both branches
   if constexpr (NORM && !kEarly) norm.load_weight(of.weight, a, slot);
-  asm volatile("" : "+l"(out));  // not before the loads: the registers are the packs'
+  if constexpr (!NORM) {
+    if (!rotated) {  // the bits are copied
+#pragma unroll
+      for (int h = 0; h < HEADS; ++h) store(out + int64_t{h} * of.out_head * N, 0, first[h]);
+      return;
+    }
+  }
 #pragma unroll
   for (int h = 0; h < HEADS; ++h) {
     if constexpr (NORM) norm.scale = scale[h];
     finish<NORM>(first[h], second[h], rotated, norm, cos, sin, a);
-    T* at = out + h * of.out_head;
+    T* at = out + int64_t{h} * of.out_head * N;
     if (!split_first) store(at, 0, first[h]);
     if (rotated && !split_second) store(at, a.across, second[h]);
     if (split_first || split_second) {  // one store of the two lanes: a whole sector
@@ -251,8 +275,8 @@ template <typename T, int N, bool NORM>
 __global__ void __launch_bounds__(kMostThreads, blocks_an_sm(64))
     rope_heads_twice(const __grid_constant__ RopeArguments a) {
   wait_for_previous();
-  const auto [slot, head, token, here] = place_of<1>(a);
-  const Heads& of = a.heads_of[head >= a.q_heads];
+  const auto [slot, which, head, token, here] = place_of<1>(a);
+  const Heads& of = a.heads_of[which];
   const T* in = in_row<T>(of, token, head);
   T* out = out_row<T>(of, token, head);
   const int64_t table = table_row(a, token);

@@ -91,7 +91,11 @@ template <typename T, int N, int TPR, int NV, bool GATED>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) adaln_rows(const Arguments a) {
   constexpr int kRows = kBlockThreads<TPR> / TPR;  // rows a block
   // Where the modulation does not fit the registers beside the row, it is prefetched into L2 before the sums and loaded after.
-  constexpr bool kLate = NV > 1 && TPR == 1024;
+  constexpr bool kLate = GATED && NV > 1 && TPR == 1024;
+  // Where it fits only packed, its rows are loaded with x and stay packed until the sums are there. Tables, weight and bias,
+  // which all rows have in common, come from L1 then: a pack's tables while the pack before it is used.
+  constexpr bool kPacked = N > 1 && (NV > 2 || (NV == 2 && TPR <= 32));
+  constexpr bool kOne = kLate || kPacked;  // the factor and addend of one pack at a time
   __shared__ alignas(16) float scratch[32], scratch_of_squares[32];
   wait_for_previous();
 
@@ -100,7 +104,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
   // Packs of the row from this thread's first on; none behind the last row, in the last block.
   const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
-  Pack<T, N> x[NV], h[NV], gate[NV], gate_table[NV];
+  Pack<T, N> x[NV], h[NV], gate[NV], gate_table[kPacked ? 1 : NV];
   Modulation<T, N> modulation[kLate ? 1 : NV];
   {
     const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
@@ -114,7 +118,14 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
   const T* scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
   const T* shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
   // Computed while the loads of x are in flight.
-  float factor[kLate ? 1 : NV][N], addend[kLate ? 1 : NV][N], gate_factor[NV][N];
+  float factor[kOne ? 1 : NV][N], addend[kOne ? 1 : NV][N], gate_factor[kPacked ? 1 : NV][N];
+  const auto fetch_gate_table = [&](int v) {
+    if (v < NV && v * step < left && a.gate_table != nullptr)
+      load<kCached>(gate_table[kPacked ? 0 : v], static_cast<const T*>(a.gate_table), first + v * step);
+  };
+  const auto fetch_tables_of = [&](int v) {
+    if (v < NV && v * step < left) fetch_tables(modulation[v], first + v * step, a);
+  };
   if constexpr (N == 1) {
     const auto each = [&](auto f) {
 #pragma unroll
@@ -134,13 +145,16 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
     for (int v = 0; v < NV; ++v) {
       if (GATED && v * step < left) {
         if (a.gate != nullptr) load<kCached>(gate[v], gate_row, first + v * step);
-        if (a.gate_table != nullptr) load<kCached>(gate_table[v], static_cast<const T*>(a.gate_table), first + v * step);
+        if constexpr (!kPacked) fetch_gate_table(v);
       }
     }
+    if constexpr (GATED && kPacked) fetch_gate_table(0);
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
-        if constexpr (kLate) {
+        if constexpr (kPacked) {
+          fetch_rows(modulation[v], scale_row, shift_row, first + v * step, a);
+        } else if constexpr (kLate) {
           prefetch<T, N>(scale_row, shift_row, first + v * step, a);
         } else {
           fetch(modulation[v], scale_row, shift_row, first + v * step, a);
@@ -150,8 +164,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
-        if constexpr (GATED) combine(gate_factor[v], gate[v], gate_table[v], a);
-        if constexpr (!kLate) combine(factor[v], addend[v], modulation[v], first + v * step, a);
+        if constexpr (GATED && !kPacked) combine(gate_factor[v], gate[v], gate_table[v], a);
+        if constexpr (!kOne) combine(factor[v], addend[v], modulation[v], first + v * step, a);
       }
     }
   }
@@ -161,13 +175,18 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
-        add_gated(x[v], h[v], gate_factor[v]);
+        if constexpr (kPacked) {
+          combine(gate_factor[0], gate[v], gate_table[0], a);
+          fetch_gate_table(v + 1);
+        }
+        add_gated(x[v], h[v], gate_factor[kPacked ? 0 : v]);
         store(sum_row, v * step, x[v]);
         keep_packed(x[v]);
       }
     }
   }
 
+  if constexpr (kPacked) fetch_tables_of(0);
   float mean = 0.0f;
   if (a.layer != 0) {
     float total = 0.0f;
@@ -192,7 +211,11 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocks<TPR, NV, GATED>) a
         fetch(modulation[0], scale_row, shift_row, first + v * step, a);
         combine(factor[0], addend[0], modulation[0], first + v * step, a);
       }
-      modulate(x[v], factor[kLate ? 0 : v], addend[kLate ? 0 : v], mean, inverse);
+      if constexpr (kPacked) {
+        combine(factor[0], addend[0], modulation[v], first + v * step, a);
+        fetch_tables_of(v + 1);
+      }
+      modulate(x[v], factor[kOne ? 0 : v], addend[kOne ? 0 : v], mean, inverse);
       store(out_row, v * step, x[v]);
     }
   }

@@ -27,6 +27,14 @@ __device__ __forceinline__ void group_sums(float (&v)[ROWS], RowScratch<(TPR + 3
   }
 }
 
+// Prefetches a row of whole multiples of 16 bytes into L2.
+template <typename T>
+__device__ __forceinline__ void prefetch_row(const T* row, uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row), "r"(bytes) : "memory");
+#endif
+}
+
 // TPR threads share ROWS rows, of each of which a thread has NV packs of N elements. Up to 32 threads: a block of 128 has that
 // many rows several times. Else a block has as many warps as the row takes. BLOCKS blocks an SM bound the registers.
 template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
@@ -74,9 +82,19 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
       }
     }
   }
+  // An SM has few blocks of wide rows, and while they sum up and store it loads little. So the rows that are to follow on it, as
+  // many blocks further on as the bound above lets the device hold at once, are fetched into L2 now.
+  if constexpr (TPR >= 512 && NV > 1) {
+    const uint32_t next = begin + a.sms * BLOCKS * ROWS + threadIdx.x;
+    if (threadIdx.x < ROWS && next < a.rows) {
+      prefetch_row(static_cast<const T*>(a.x) + next * a.x_stride, a.packs * 16);
+      if constexpr (GATED) prefetch_row(static_cast<const T*>(a.h) + next * a.h_stride, a.packs * 16);
+    }
+  }
   // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores. Of two packs they
-  // would cost too many. Of four packs of one row, each is fetched where it is used.
-  constexpr bool kLate = GATED && NV > 1 && N > 1, kLast = ROWS == 1 && NV > 2 && N > 1;
+  // would cost too many. Of more packs, each is fetched where it is used; where a thread has several rows, while the pack before
+  // it is used.
+  constexpr bool kLate = GATED && NV > 1 && N > 1, kLast = NV > 2 && N > 1, kAhead = kLast && ROWS > 1;
   Modulation<T, N> m[kLast ? 1 : NV];
   const auto fetch_modulation = [&](int from, int to) {
     const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
@@ -128,6 +146,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   }
 
   if constexpr (kLate) fetch_modulation(0, NV);
+  if constexpr (kAhead) fetch_modulation(0, 1);
   float factor[kLast ? 1 : NV][N], addend[kLast ? 1 : NV][N];
   if constexpr (N == 1) {
     const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
@@ -174,8 +193,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   for (int v = 0; v < NV && !none(v); ++v) {
     if (v * step < left) {
       if constexpr (kLast) {
-        fetch_modulation(v, v + 1);
+        if constexpr (!kAhead) fetch_modulation(v, v + 1);
         combine(factor[0], addend[0], m[0], first + v * step, a);
+        if (kAhead && v + 1 < NV) fetch_modulation(v + 1, v + 2);
       }
 #pragma unroll
       for (int r = 0; r < ROWS; ++r) {

@@ -106,7 +106,7 @@ int widest_access(const Call& c) {
     // One row has no next one, and its stride may be anything.
     fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
   }
-  if (fits || c.operation == kGate || c.a.width <= (c.rows <= kFew ? kLessNarrow : kNarrow)) return fits ? 16 : kElement;
+  if (fits || c.operation == kGate || c.a.width <= (c.rows <= kFew ? kLessNarrow : kNarrowInGroups)) return fits ? 16 : kElement;
   const Matrix& x = matrices.all[0];
   for (int i = 1; i < 4; ++i) {
     const Matrix& m = matrices.all[i];
@@ -159,11 +159,21 @@ cudaError_t shared_of_block(int& bytes) {
   });
 }
 
+cudaError_t sms_of_device(int& sms) {
+  static OfDevice known;
+  return known.get(sms, [](int device, int& found) {
+    return cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
+  });
+}
+
 cudaError_t start(const void* kernel, int arch, int64_t blocks, int threads, int64_t shared, Arguments& a,
                   cudaStream_t stream) {
   if (shared > kSharedOfAll) {
     const auto attribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
-    const int bytes = static_cast<int>(shared);
+    // Always the same size: a thread must not lower what another one's launch needs.
+    int bytes = 0;
+    if (const cudaError_t error = shared_of_block(bytes)) return error;
+    bytes -= kSharedOfKernel;
     if (const cudaError_t error = cleared(cudaFuncSetAttribute(kernel, attribute, bytes))) return error;
   }
   void* parameters[] = {&a};
@@ -178,24 +188,39 @@ int threads_for(int64_t packs, int held) {
 
 int64_t rows_of(const GroupLayout& layout) { return layout.threads < 128 ? 128 / layout.threads * layout.rows : layout.rows; }
 
-// Rows that have their modulation in common.
-int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access, bool gated, int64_t packs,
+// Warps of a block that take rows of their own: in adaln_phases all, if they do not share a row.
+int warps_apart(const GroupLayout& layout, int access) { return access == kUnaligned && layout.threads < 128 ? 4 : 1; }
+
+// Every how many rows, as a power of two, one begins at the same place between multiples of 16 bytes: 0 to 3.
+int phase_bits(const Call& c) {
+  int bits = 0;
+  while ((static_cast<uint64_t>(c.a.x_stride) * size_of(c.type) << bits) % 16 != 0) ++bits;
+  return bits;
+}
+
+// Rows that have their modulation in common; of kUnaligned, those of a block are of one phase (adaln_phases).
+int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access, int bits, bool gated, int64_t packs,
                   cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
                          : c.type == kF16 ? adaln_group_kernel_f16
                                           : adaln_group_kernel_bf16;
   const void* kernel = kernel_of(layout, access, gated);
   const int threads = layout.threads < 128 ? 128 : threads_for(packs, layout.packs);
-  const uint32_t rows_of_block = static_cast<uint32_t>(rows_of(layout));
+  const uint32_t warps = static_cast<uint32_t>(warps_apart(layout, access));
+  const uint32_t rows_of_block = static_cast<uint32_t>(rows_of(layout)) / warps << bits;  // and those of the other phases
+  int sms = 0;
+  if (const cudaError_t error = sms_of_device(sms)) return error;
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.packs = static_cast<uint32_t>(packs);
     a.rows_of_modulation = static_cast<uint32_t>(c.rows_per_modulation < a.rows ? c.rows_per_modulation : a.rows);
-    a.blocks_of_modulation = (a.rows_of_modulation + rows_of_block - 1) / rows_of_block;
+    a.sms = static_cast<uint32_t>(sms);
+    a.phase_bits = static_cast<uint32_t>(bits);
+    a.blocks_of_modulation = (a.rows_of_modulation + rows_of_block - 1) / rows_of_block << bits;
     a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
     const int64_t modulations = (int64_t{a.rows} + a.rows_of_modulation - 1) / a.rows_of_modulation;
-    const int64_t blocks = modulations * a.blocks_of_modulation;
+    const int64_t blocks = (modulations * a.blocks_of_modulation + warps - 1) / warps;
     if (const cudaError_t error = start(kernel, arch, blocks, threads, 0, a, stream)) return error;
   }
   return cudaSuccess;
@@ -205,10 +230,16 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int size = size_of(c.type);
   int64_t packs = access == kElement ? c.a.width : (c.a.width * size + 15) / 16;
-  const GroupLayout group = find_group_layout(arch, access, packs, gated, c.a.layer != 0);
-  if (group.threads != 0 && c.rows_per_modulation >= 4 * rows_of(group) && c.rows >= kGroupBlocksAtLeast * rows_of(group)) {
-    return launch_groups(c, arch, group, access, gated, packs, stream);
+  const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
+  const int bits = access == kUnaligned ? phase_bits(c) : 0;
+  if (group.threads != 0) {
+    const int64_t rows = rows_of(group);
+    const int64_t least = access == kUnaligned ? 2 * (rows / warps_apart(group, access)) << bits : 4 * rows;
+    if (c.rows_per_modulation >= least && c.rows >= kGroupBlocksAtLeast * rows) {
+      return launch_groups(c, arch, group, access, bits, gated, packs, stream);
+    }
   }
+  if (access == kUnaligned && c.a.width <= kNarrow) access = kElement, packs = c.a.width;
   const Tuning* tuning = find_adaln_tuning(arch, access, packs, c.rows);
   if (tuning == nullptr) return kNoCode;
   const Layout& layout = gated ? tuning->gated : tuning->alone;
@@ -245,9 +276,10 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
       c.rows == 1 || (c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width);
   const bool aligned = divides(16, c.a.x) && divides(16, c.a.h) && divides(16, c.a.sum);
   // Of few elements latency counts, which is less where each has a thread.
-  const bool many = c.rows > (1 << 19) / c.a.width;
+  const bool many = c.rows > (1 << 18) / c.a.width;
   if (access != 16 && side_by_side && aligned && many && c.rows <= kMost / c.a.width) {
     Arguments a = part(c, 0, kMost, 0);
+    a.rows = static_cast<uint32_t>(c.rows);  // all of them, not whole modulations alone
     const int64_t elements = 16 / size_of(c.type);
     a.packs = static_cast<uint32_t>((c.rows * c.a.width + elements - 1) / elements);
     a.packs_per_row = WideDivisor(static_cast<uint32_t>(c.a.width));

@@ -4,7 +4,6 @@
 #pragma once
 #include "arguments.h"
 #include "pack.cuh"
-#include "unaligned.cuh"
 
 namespace adaln {
 using namespace common;
@@ -73,14 +72,25 @@ struct Modulation {
   Pack<T, N> scale, shift, scale_table, shift_table;
 };
 
-// All four at once, so that their latencies overlap. Where there is no row, nothing is fetched.
+// Where there is no row, nothing is fetched.
+template <typename T, int N>
+__device__ __forceinline__ void fetch_rows(Modulation<T, N>& m, const T* scale_row, const T* shift_row, int64_t i,
+                                           const Arguments& a) {
+  if (a.scale != nullptr) load<kCached>(m.scale, scale_row, i);
+  if (a.shift != nullptr) load<kCached>(m.shift, shift_row, i);
+}
+template <typename T, int N>
+__device__ __forceinline__ void fetch_tables(Modulation<T, N>& m, int64_t i, const Arguments& a) {
+  if (a.scale_table != nullptr) load<kCached>(m.scale_table, static_cast<const T*>(a.scale_table), i);
+  if (a.shift_table != nullptr) load<kCached>(m.shift_table, static_cast<const T*>(a.shift_table), i);
+}
+
+// All four at once, so that their latencies overlap.
 template <typename T, int N>
 __device__ __forceinline__ void fetch(Modulation<T, N>& m, const T* scale_row, const T* shift_row, int64_t i,
                                       const Arguments& a) {
-  if (a.scale != nullptr) load<kCached>(m.scale, scale_row, i);
-  if (a.scale_table != nullptr) load<kCached>(m.scale_table, static_cast<const T*>(a.scale_table), i);
-  if (a.shift != nullptr) load<kCached>(m.shift, shift_row, i);
-  if (a.shift_table != nullptr) load<kCached>(m.shift_table, static_cast<const T*>(a.shift_table), i);
+  fetch_rows(m, scale_row, shift_row, i, a);
+  fetch_tables(m, i, a);
 }
 
 // Prefetches into L2 what fetch and combine load.
@@ -225,27 +235,6 @@ __device__ __forceinline__ void modulate_from(Pack<T, N>& x, const T* scale_row,
 template <typename T>
 __device__ __forceinline__ const T* modulation_row(const void* data, int64_t stride, uint32_t row, const Arguments& a) {
   return static_cast<const T*>(data) + a.rows_per_modulation.quotient(row) * stride;
-}
-
-// Adds what a row, where there is one, has from an element on.
-template <typename T, int N>
-__device__ __forceinline__ void add_anywhere(float (&f)[N], const void* row, int element, int width) {
-  if (row == nullptr) return;
-  Pack<T, N> pack;
-  load_anywhere(pack, static_cast<const T*>(row), element, width);
-  add_pack(f, pack);
-}
-
-// x becomes h + x * (gate + gate_table).
-template <typename T, int N>
-__device__ __forceinline__ void add_gated_at(Pack<T, N>& x, const Pack<T, N>& h, const T* gate_row, int element,
-                                             int width, const Arguments& a) {
-  float factor[N];
-#pragma unroll
-  for (int j = 0; j < N; ++j) factor[j] = a.gate != nullptr ? 0.0f : 1.0f;
-  if (a.gate != nullptr) add_anywhere<T>(factor, gate_row, element, width);
-  add_anywhere<T>(factor, a.gate_table, element, width);
-  add_gated(x, h, factor);
 }
 
 }  // namespace adaln

@@ -1,6 +1,7 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
 #include "kernels.h"
+#include "rms_norm_staged.cuh"
 #include "rms_norm_unaligned.cuh"
 
 namespace rmsnorm {
@@ -14,6 +15,17 @@ const void* rows_kernel(bool add) {
 template <typename T, int N>
 const void* twice_kernel(bool add) {
   return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
+}
+
+template <typename T, int E>
+const void* staged_kernel(const Layout& layout, bool add) {
+#define RMS_NORM_FIND(THREADS, ELEMENTS, LOAD)                                                \
+  if (layout.threads == THREADS && layout.packs == ELEMENTS)                                  \
+    return reinterpret_cast<const void*>(add ? rms_norm_staged<T, E, THREADS, ELEMENTS, true> \
+                                             : rms_norm_staged<T, E, THREADS, ELEMENTS, false>);
+  RMS_NORM_STAGED_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
+  return nullptr;
 }
 
 template <typename T>
@@ -31,6 +43,10 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
     return rows_kernel<T, kMany, THREADS, PACKS, LOAD, FIRST>(add);
   RMS_NORM_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
+  if (layout.stream && access == kSize) return staged_kernel<T, 1>(layout, add);
+  if constexpr (kSize == 2) {
+    if (layout.stream && access == 4) return staged_kernel<T, 2>(layout, add);
+  }
 #define RMS_NORM_FIND(THREADS, ELEMENTS)                                                      \
   if (access == kSize && layout.threads == THREADS && layout.packs == ELEMENTS)               \
     return reinterpret_cast<const void*>(add ? rms_norm_elements<T, THREADS, ELEMENTS, true>  \

@@ -73,6 +73,14 @@ int widest_access(const RowArguments& a, int size, bool add) {
   return size;
 }
 
+// Whether all rows of every tensor lie side by side from a multiple of 16 bytes on.
+bool without_gaps(const RowArguments& a, bool add) {
+  const Matrix matrices[] = {{a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
+  for (int i = 0; i < (add ? 4 : 2); ++i)
+    if (matrices[i].stride != a.width || !divides(16, matrices[i].data)) return false;
+  return true;
+}
+
 void advance(RowArguments& a, int64_t rows, int64_t size) {
   a.out = static_cast<char*>(a.out) + rows * a.out_stride * size;
   a.x = static_cast<const char*>(a.x) + rows * a.x_stride * size;
@@ -91,10 +99,17 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   a.packs = (a.width * size + unit - 1) / unit;
   const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows);
   if (tuning == nullptr) return kNoCode;
-  const Layout& layout = tuning->layout;
-  int threads = layout.threads < 128 ? 128 : layout.threads;
-  const int rows_per_block = threads / layout.threads;
-  if (access == kUnaligned && (layout.packs == 0 || rows_per_block > 1)) {
+  Layout layout = tuning->layout;
+  int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
+  size_t shared = 0;
+  if (access == kUnaligned && layout.stream && !without_gaps(a, add)) layout.stream = false;
+  if (access == kUnaligned && layout.stream) {
+    const int row = static_cast<int>(a.width) * size, least = 16 / size;
+    rows_per_block = kStagedBytes / row < least ? least : kStagedBytes / row / least * least;
+    a.block_rows = rows_per_block, threads = kStagedThreads;
+    shared = static_cast<size_t>(add ? 2 : 1) * rows_per_block * row;
+    access = row % 4 == 0 ? 4 : size;
+  } else if (access == kUnaligned && (layout.packs == 0 || rows_per_block > 1)) {
     access = size, a.packs = a.width;
   } else if (access == kUnaligned) {
     threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
@@ -108,7 +123,7 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
     const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
-    if (const cudaError_t error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, 0, stream))) return error;
+    if (const cudaError_t error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, shared, stream))) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

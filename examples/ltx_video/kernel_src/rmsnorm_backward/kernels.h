@@ -1,11 +1,11 @@
-// The kernels of each element type, two functions a unit.
+// The kernels of each element type, three functions a unit.
 #pragma once
 #include "tuning.h"
 
 namespace rmsnorm_backward {
 
-// The kernel of a row of the table that is compiled for accesses of so many bytes (16, 4, or an element's); its one
-// parameter is an Arguments. Null if there is none.
+// The kernel of a row of the table that is compiled for accesses of so many bytes (16, 4, or an element's) or kUnaligned;
+// its one parameter is an Arguments. Null if there is none.
 const void* rms_norm_backward_kernel_f32(const Tuning& row, int access);
 const void* rms_norm_backward_kernel_f16(const Tuning& row, int access);
 const void* rms_norm_backward_kernel_bf16(const Tuning& row, int access);
@@ -14,5 +14,10 @@ const void* rms_norm_backward_kernel_bf16(const Tuning& row, int access);
 const void* weight_gradient_kernel_f32();
 const void* weight_gradient_kernel_f16();
 const void* weight_gradient_kernel_bf16();
+
+// The kernel that does both for few rows, by one cluster; its parameters are an Arguments and a WeightGradientArguments.
+const void* few_rows_kernel_f32();
+const void* few_rows_kernel_f16();
+const void* few_rows_kernel_bf16();
 
 }  // namespace rmsnorm_backward

@@ -13,38 +13,43 @@ namespace rmsnorm_backward {
 using namespace common;
 
 constexpr int kMostBlocksOfACluster = 8;  // more are not portable
+constexpr int kMostWarps = 20;            // of a block
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
 // on an SM (which bounds the registers) and code of the architectures from `first` to `last` uses it. A pack of 16-bit
-// elements takes a thread 20 registers (x, dy and weight, and eight sums), one of f32 16.
+// elements takes a thread 20 registers (x, dy and weight, and eight sums), one of f32 16. With one pack a thread and 128
+// threads or more, a block has as many warps as its part of a row needs, up to that number: no layout lies between two.
 #define RMS_NORM_BACKWARD_LAYOUTS(X) \
   X(8, 1, 10, 75, kNewest)           \
   X(16, 1, 10, 75, kNewest)          \
   X(32, 1, 10, 75, kNewest)          \
-  X(32, 4, 4, 75, kNewest)           \
-  X(128, 2, 8, 75, 89)               \
-  X(256, 1, 6, 90, kNewest)          \
-  X(256, 2, 4, 75, 89)               \
-  X(384, 1, 4, 90, kNewest)          \
-  X(512, 1, 3, 90, kNewest)          \
+  X(512, 1, 3, 75, kNewest)          \
   X(512, 2, 2, 75, kNewest)          \
   X(512, 4, 1, 75, 89)
 // The same for rows that the blocks of a cluster share.
 #define RMS_NORM_BACKWARD_SHARED_LAYOUTS(X) \
   X(512, 2, 2, 90, kNewest)                 \
   X(512, 4, 1, 90, kNewest)
+// For rows that begin or end between multiples of 16 bytes, at the same place in all tensors. One of the elements beside the
+// packs takes a thread 8 registers more, 48 in all: an SM has twice 640 of these threads.
+#define RMS_NORM_BACKWARD_UNALIGNED_LAYOUTS(X) \
+  X(16, 1, 9, 75, kNewest)                     \
+  X(32, 1, 9, 75, kNewest)                     \
+  X(640, 1, 2, 75, kNewest)
+#define RMS_NORM_BACKWARD_UNALIGNED_SHARED_LAYOUTS(X) X(640, 1, 2, 90, kNewest)
 // What is compiled for smaller accesses.
 #define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
-  int access;     // 16 bytes, or 4 for all that is smaller
-  int64_t packs;  // accesses a row, at most
-  int threads;    // of a block, that share a row
+  int access;     // 16 bytes, kUnaligned, or 4 for all that is smaller
+  int64_t packs;  // accesses a row, at most; whole ones
+  int threads;    // of a block, that share a row; at most, where each has one pack and they are 128 or more
   int resident;   // packs of each in registers; 0: the row is read twice
   int cluster;    // blocks that share a row which is too wide for one, 1 to 8
 };
 
+constexpr int kUnaligned = 8;  // 16 bytes, but for the ends of a row
 constexpr int64_t kAnyWidth = INT64_MAX;
 
 constexpr Tuning kTuning[] = {
@@ -53,25 +58,31 @@ constexpr Tuning kTuning[] = {
     // of dy, x and dx, bf16: 93.0 at 16384 x 3072, 90.2 at 8192 x 4096, 91.1 at 262144 x 128, 80 at 5376 x 2048 (66 MB);
     // 96.8 without dw, whose sums cost some 5 us: the end of one kernel and another one.
     // Left out: clusters that add their blocks' dw in shared memory (within 1 %: it is not the sums' traffic).
-    // Other cards have the rows of 75, an estimate: on an A100 and a T4 1,024 threads an SM, which 64 registers a thread fill;
-    // 5 KB in flight an SM of a T4 and 11 to 15 KB of an A100 are enough.
-    {75, 16, 8, 8, 1, 1},       // heads of 64
-    {75, 16, 16, 16, 1, 1},     // heads of 128; 32 x 1 takes 12 % longer
-    {75, 16, 32, 32, 1, 1},     // heads of 256, f32 heads of 128
-    {75, 16, 128, 32, 4, 1},    // a warp a row: no barrier
-    {90, 16, 256, 256, 1, 1},   // 2048: 1,536 threads an SM; 128 x 2 takes 7 % longer
-    {90, 16, 384, 384, 1, 1},   // 3072; in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows
-    {90, 16, 512, 512, 1, 1},   // 4096: as above; 256 x 2 takes 8 % longer
-    {75, 16, 256, 128, 2, 1},
-    {75, 16, 512, 256, 2, 1},
+    // Other cards have the same rows, an estimate: 5 KB in flight an SM of a T4 and 11 to 15 KB of an A100 are enough.
+    {75, 16, 8, 8, 1, 1},      // heads of 64
+    {75, 16, 16, 16, 1, 1},    // heads of 128; 32 x 1 takes 12 % longer
+    {75, 16, 32, 32, 1, 1},    // heads of 256, f32 heads of 128
+    // 2048: 128 x 2 takes 7 % longer; 3072: in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows; 4096:
+    // 256 x 2 takes 8 % longer. 89102 x 576: 92 %; a warp a row that holds 4 packs a thread, and loads the weight twice, was at 69.
+    {75, 16, 512, 512, 1, 1},
     {75, 16, 1024, 512, 2, 1},  // 8192, f32 4096
-    // A row over several blocks: with two blocks an SM, one's loads are under way at the other's barrier.
+    // A row over several blocks: with two blocks an SM, one's loads are under way at the other's barrier. 914 x 13128 over four
+    // blocks of one pack a thread takes 42 us, over two of two packs 32.
     {90, 16, 2048, 512, 2, 2},   // 16384: 81.6 %, where one block of 512 x 4 had 69
     {90, 16, 4096, 512, 2, 4},   // 32768
     {90, 16, 8192, 512, 2, 8},   // 65536: 92.3 %, where a block that reads rows twice had 31
     {90, 16, 16384, 512, 4, 8},  // f32 65536; one block an SM
     {75, 16, 2048, 512, 4, 1},
     {75, 16, kAnyWidth, 512, 0, 1},
+    // Rows that are no whole packs. Measured, % of a copy, in brackets accesses of one element: 398292 x 81 82 (29), 51837 x 171
+    // 75 (21), 17110 x 1420 71 (44), 7377 x 3521 62 (28).
+    {75, kUnaligned, 16, 16, 1, 1},
+    {75, kUnaligned, 32, 32, 1, 1},
+    {75, kUnaligned, 640, 640, 1, 1},
+    {90, kUnaligned, 1280, 640, 1, 2},
+    {90, kUnaligned, 2560, 640, 1, 4},
+    {90, kUnaligned, 5120, 640, 1, 8},
+    {75, kUnaligned, kAnyWidth, 512, 0, 1},  // by smaller accesses
     {75, 4, 128, 32, 4, 1},
     {75, 4, 1024, 128, 0, 1},
     {75, 4, kAnyWidth, 512, 0, 1},
@@ -80,7 +91,7 @@ constexpr Tuning kTuning[] = {
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rms_norm_backward_tuning(int arch, int access, int64_t packs) {
   for (const Tuning& row : kTuning)
-    if (row.arch <= arch && (row.access == 16) == (access == 16) && packs <= row.packs) return &row;
+    if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs) return &row;
   return nullptr;
 }
 
@@ -89,24 +100,44 @@ constexpr bool shares_rows(const Tuning& row) {
   return row.resident > 0 && static_cast<int64_t>(row.threads) * row.resident < row.packs;
 }
 
+// Whether a block has as many warps as its part of a row needs, and how many threads it has.
+constexpr bool has_any_warps(const Tuning& row) { return row.resident == 1 && row.threads >= 128; }
+constexpr int block_threads(const Tuning& row, int64_t packs) {
+  if (has_any_warps(row)) return static_cast<int>((packs - 1) / (32 * row.cluster) + 1) * 32;
+  return row.threads < 128 ? 128 : row.threads;
+}
+
+// One cluster for all rows: as many as its warps have each a row of twice, and 160 KB a tensor, which eight SMs move while
+// a second kernel would begin. H100, bf16: 12 x 896 4.8 us (two kernels 6.8), 73 x 384 4.5 (5.8), 172 x 384 5.6 (5.9), but
+// 189 x 768 7.0 (6.6).
+constexpr int kFewRowsBlocks = 8, kFewRowsWarps = 16, kFewRowsPacks = 128;
+constexpr bool are_few_rows(int arch, int64_t rows, int64_t row_bytes) {
+  return arch >= 90 && row_bytes / 16 <= kFewRowsPacks && rows <= 2 * kFewRowsBlocks * kFewRowsWarps &&
+         rows * row_bytes <= 160 * 1024;
+}
+
 // How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
 // or fewer where as many rounds do. Of rows that several blocks share, `clusters` are resident at once; 0: the card does not
 // say, and then as many as on an H100, in proportion. kernel.toml states the same, for an H100.
 constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms, int64_t clusters) {
-  const int64_t an_sm = row_bytes <= 512      ? 10
-                        : row_bytes <= 2048   ? 4
-                        : row_bytes <= 4096   ? 6
-                        : row_bytes <= 6144   ? 4
-                        : row_bytes <= 8192   ? 3
-                        : row_bytes <= 131072 ? 2
-                                              : 1;
-  const int64_t a_row = row_bytes <= 16384 ? 1 : row_bytes <= 32768 ? 2 : row_bytes <= 65536 ? 4 : 8;
+  const bool whole = row_bytes % 16 == 0;
+  const int64_t packs = row_bytes < 16 ? 1 : row_bytes / 16;
+  const int64_t a_row = whole ? (packs <= 1024 ? 1 : packs <= 2048 ? 2 : packs <= 4096 ? 4 : 8)
+                              : (packs <= 640 ? 1 : packs <= 1280 ? 2 : packs <= 2560 ? 4 : 8);
+  // Of 40 registers a thread an SM has 48 warps, of 48 registers 42.
+  const int64_t warps = (packs - 1) / (32 * a_row) + 1;
+  const bool any_warps = packs <= (whole ? 512 : 5120);
+  const int64_t an_sm = packs <= 32 ? 9 + whole : any_warps ? (whole ? 48 : 42) / warps : packs <= 8192 ? 2 : 1;
   // A cluster that finds no place begins when another has done all its rows.
   const int64_t estimate = (sms - (a_row == 8 ? 12 : a_row == 4 ? 8 : 0)) * an_sm / a_row;
-  const int64_t most = clusters > 0 ? clusters : estimate;
-  if (rows < 1 || most < 1) return 1;
+  const int64_t most = clusters > 0 ? clusters : estimate > 0 ? estimate : 1;
+  if (rows < 1) return 1;
   const int64_t rounds = (rows - 1) / most + 1;
-  return ((rows - 1) / rounds + 1) * a_row;
+  const int64_t blocks = (rows - 1) / rounds + 1;
+  if (whole || rounds == 1) return blocks * a_row;
+  // A multiple of 8, after which rows begin at the same place again.
+  const int64_t eights = (blocks + 7) / 8 * 8, most_eights = most < 8 ? 8 : most - most % 8;
+  return (eights < most_eights ? eights : most_eights) * a_row;
 }
 
 constexpr bool is_compiled(const Tuning& row, int arch) {
@@ -114,7 +145,11 @@ constexpr bool is_compiled(const Tuning& row, int arch) {
   if (row.cluster < 1 || row.cluster > kMostBlocksOfACluster || row.cluster > 1 != shares_rows(row)) return false;
 #define RMS_NORM_BACKWARD_SAME(THREADS, PACKS, BLOCKS, FIRST, LAST) \
   if (row.threads == THREADS && row.resident == PACKS) return arch >= FIRST && arch <= LAST;
-  if (shares_rows(row)) {
+  if (row.access == kUnaligned && shares_rows(row)) {
+    RMS_NORM_BACKWARD_UNALIGNED_SHARED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  } else if (row.access == kUnaligned) {
+    RMS_NORM_BACKWARD_UNALIGNED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
+  } else if (shares_rows(row)) {
     RMS_NORM_BACKWARD_SHARED_LAYOUTS(RMS_NORM_BACKWARD_SAME)
   } else if (row.access == 16) {
     RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_SAME)
@@ -133,7 +168,7 @@ constexpr bool table_is_sound() {
     }
     if (row.resident > 0 && static_cast<int64_t>(row.threads) * row.resident * row.cluster < row.packs) return false;
   }
-  for (const int access : {16, 4})  // every launch finds a row
+  for (const int access : {16, kUnaligned, 4})  // every launch finds a row
     if (find_rms_norm_backward_tuning(kOldest, access, kAnyWidth) == nullptr) return false;
   return true;
 }

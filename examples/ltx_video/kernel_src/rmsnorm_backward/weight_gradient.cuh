@@ -2,10 +2,22 @@
 #pragma once
 #include "arch.h"
 #include "arguments.h"
+#include "dependent.cuh"
 #include "pack.cuh"
 
 namespace rmsnorm_backward {
 using namespace common;
+
+template <typename T>
+__device__ __forceinline__ void store_weight_gradient(const WeightGradientArguments& a, int64_t column, float sum) {
+  if (a.dw_f32 != nullptr) a.dw_f32[column] = sum;
+  if (a.dw != nullptr) {
+    Pack<T, 1> pack;
+    const float one[1] = {sum};
+    repack(pack, one);
+    store(static_cast<T*>(a.dw), column, pack);
+  }
+}
 
 // dw of 8 columns a block, in which every 8 threads share a row of partial: 32 bytes, what the memory moves at least.
 // Any number of warps up to 32; the order of the sum depends on it and on the number of rows alone. Few registers: beside
@@ -14,9 +26,7 @@ template <typename T>
 __global__ void __launch_bounds__(1024, kSmThreads / 1024) weight_gradient(const WeightGradientArguments a) {
   constexpr int kColumns = 8, kInFlight = 8;
   __shared__ float sums[32][kColumns];
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");  // until all blocks' sums are there
-#endif
+  wait_for_previous();  // until all blocks' sums are there
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kColumns + lane % kColumns;
   const bool inside = column < a.width;
@@ -46,13 +56,7 @@ __global__ void __launch_bounds__(1024, kSmThreads / 1024) weight_gradient(const
 #pragma unroll
   for (int d = kColumns; d < 32; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
   if (lane >= kColumns || !inside) return;
-  if (a.dw_f32 != nullptr) a.dw_f32[column] = sum;
-  if (a.dw != nullptr) {
-    Pack<T, 1> pack;
-    const float one[1] = {sum};
-    repack(pack, one);
-    store(static_cast<T*>(a.dw), column, pack);
-  }
+  store_weight_gradient<T>(a, column, sum);
 }
 
 }  // namespace rmsnorm_backward

@@ -18,7 +18,7 @@ struct Layout {
   // in as many warps as the row needs.
   int threads;
   int packs;    // accesses that each holds in registers; 0: the row is read twice, any number of warps up to 16
-  bool stream;  // loads leave no line in L1
+  bool stream;  // loads leave no line in L1; of unaligned rows: they come into shared memory, if they have no gaps
 };
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, load, first), where code of the architecture `first`
@@ -46,6 +46,12 @@ struct Layout {
 // packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by words or elements.
 #define RMS_NORM_UNALIGNED_LAYOUTS(X) X(1024, 2)
 #define RMS_NORM_ELEMENT_LAYOUTS(X) X(16, 8) X(16, 16) X(32, 8) X(32, 24) X(64, 16)
+// What is compiled for narrow rows without gaps: X(threads, elements, load). Rows with gaps have the element layout of the same
+// numbers.
+#define RMS_NORM_STAGED_LAYOUTS(X) X(16, 8, kStream) X(16, 16, kStream)
+constexpr int kStagedThreads = 128;   // a block
+constexpr int kStagedBytes = 16384;  // of x that a block has, where its fewest rows are not more
+constexpr int kStagedFirst = 90;      // the first architecture that uses these layouts
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
@@ -106,6 +112,12 @@ constexpr Tuning kTuning[] = {
     {75, 16, 8192, 0, {1024, 8, kCachedLoads}},  // 64 registers x 1024 threads: one row an SM
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
 
+    // Many narrow rows without gaps, from the H100 on. Measured, bf16, % of a copy, in brackets accesses of one element: 323630 x
+    // 118 99 (86), 400000 x 149 97 (89), 300000 x 217 98 (93), 200000 x 193 94 (86); but 40000 x 118 75 (77), and rows of 519
+    // with 32 x 24 90 (94).
+    {90, kUnaligned, 16, 32, {16, 8, kStreamLoads}},
+    {90, kUnaligned, 32, 32, {16, 16, kStreamLoads}},
+
     // All cards.
     {75, kUnaligned, 16, 0, {16, 8, kCachedLoads}},
     {75, kUnaligned, 24, 0, {16, 16, kCachedLoads}},
@@ -143,6 +155,11 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
   if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS && !layout.stream) return true;
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_SAME)
   RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_SAME)
+#undef RMS_NORM_SAME
+#define RMS_NORM_SAME(THREADS, ELEMENTS, STREAM)                                                                 \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == ELEMENTS && layout.stream == STREAM) \
+    return arch >= kStagedFirst;
+  RMS_NORM_STAGED_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
   return false;
 }

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "arguments.h"
+#include "dependent.cuh"
 #include "kernels.h"
 #include "launcher.h"
 
@@ -76,48 +77,94 @@ auto kernels_of(int type) {
                         : rms_norm_backward_kernel_bf16;
 }
 
-// How many clusters of the layout for aligned rows of so many bytes the current device holds at once; 0 where it says
-// nothing, or a row is a block's.
+// After how many rows those of all tensors begin at the same place between multiples of 16 bytes again; 0 where the tensors
+// differ in that place.
+int64_t period_of(const Arguments& a, int size) {
+  const int64_t n = 16 / size;
+  for (const Matrix& matrix : {Matrix{a.dy, a.dy_stride}, Matrix{a.x, a.x_stride}}) {
+    const auto apart = reinterpret_cast<uintptr_t>(matrix.data) - reinterpret_cast<uintptr_t>(a.dx);
+    if (apart % 16 != 0 || (matrix.stride - a.dx_stride) % n != 0) return 0;
+  }
+  int64_t period = 1;
+  while (a.dx_stride * period % n != 0) period *= 2;
+  return period;
+}
+
+// How many blocks go over the rows, or clusters, of up to so many blocks: the whole clusters, the last with blocks beyond
+// the caller's number where that is no multiple. Where each has several rows, they are a multiple of `period` apart; 0
+// where there are too few for that.
+int64_t row_groups(const Tuning& tuning, int64_t rows, int64_t blocks, int64_t period) {
+  const int64_t rows_per_block = tuning.threads < 128 ? 128 / tuning.threads : 1;
+  const int64_t needed = (rows - 1) / rows_per_block + 1, groups = (blocks - 1) / tuning.cluster + 1;
+  if (needed <= groups) return needed;
+  return period > rows_per_block ? groups - groups % (period / rows_per_block) : groups;
+}
+
+// How many clusters of the layout for rows of so many bytes the current device holds at once; 0 where it says nothing, or
+// a row is a block's.
 int clusters_of(int64_t row_bytes, int type) {
   const auto kernel_of = kernels_of(type);
+  const int access = row_bytes % 16 == 0 ? 16 : kUnaligned;
+  const int64_t packs = row_bytes / 16;
   int arch = 0, clusters = 0;
   if (code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size_of(type)), arch) != cudaSuccess) return 0;
-  const Tuning* tuning = find_rms_norm_backward_tuning(arch, 16, (row_bytes + 15) / 16);
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs);
   if (tuning == nullptr || !shares_rows(*tuning)) return 0;
-  static OfDevice known[3][std::size(kTuning)];
-  OfDevice& slot = known[type][tuning - kTuning];
-  const auto error = clusters_at_once(slot, kernel_of(*tuning, 16), tuning->cluster, tuning->threads, clusters);
+  static OfDevice known[3][std::size(kTuning)][kMostWarps + 1];
+  const int threads = block_threads(*tuning, packs);
+  OfDevice& slot = known[type][tuning - kTuning][threads / 32];
+  const auto error = clusters_at_once(slot, kernel_of(*tuning, access), tuning->cluster, threads, clusters);
   return error == cudaSuccess ? clusters : 0;
 }
 
-// Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
-int launch_rows(Arguments a, int type, int64_t& blocks, cudaStream_t stream) {
-  const auto kernel_of = kernels_of(type);
-  const int size = size_of(type), access = widest_access(a, size);
-  int arch = 0;
-  if (const cudaError_t error = code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size), arch)) return error;
-  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, a.width * size / access);
-  if (tuning == nullptr) return kNoCode;
-  const int threads = tuning->threads < 128 ? 128 : tuning->threads, rows_per_block = threads / tuning->threads;
-  const int64_t needed = (a.rows - 1) / rows_per_block + 1;
-  // Whole clusters, the last with blocks beyond the caller's number where that is no multiple.
-  const int64_t cluster = tuning->cluster;
-  blocks = (blocks - 1) / cluster + 1;
-  if (needed < blocks) blocks = needed;
-  const int64_t grid = blocks * cluster, step = blocks * rows_per_block;
-  a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
-  a.inverse_width = 1.0f / static_cast<float>(a.width);
-  void* parameters[] = {&a};
-  cudaLaunchAttribute attribute = in_clusters(tuning->cluster);
+// Launches a kernel in clusters. If `overlaps`, it may begin before the end of the kernel before it, for which it waits. Code
+// below sm_90 does not wait, and must not begin early, on a newer card neither.
+int launch(const void* kernel, bool overlaps, int64_t blocks, int threads, int cluster, void** parameters,
+           cudaStream_t stream) {
+  cudaLaunchAttribute attributes[2] = {};
+  int count = 0;
+  if (cluster > 1) attributes[count++] = in_clusters(cluster);
+  if (overlaps) attributes[count++] = dependent();
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = cluster > 1 ? 1 : 0;
-  return cleared(cudaLaunchKernelExC(&config, kernel_of(*tuning, access), parameters));
+  config.gridDim = dim3(static_cast<unsigned>(blocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream, config.attrs = attributes, config.numAttrs = static_cast<unsigned>(count);
+  return cleared(cudaLaunchKernelExC(&config, kernel, parameters));
+}
+
+// Launches the rows' kernel, and answers in `blocks` how many rows of partial sums it writes, one a cluster.
+int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t stream) {
+  const int size = size_of(type);
+  int access = widest_access(a, size);
+  int64_t packs = a.width * size / access, groups = 0;
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs);
+  if (tuning == nullptr) return kNoCode;
+  if (const int64_t period = access < 16 ? period_of(a, size) : 0; period > 0) {
+    const int64_t whole = a.width * size / 16;
+    const Tuning* unaligned = find_rms_norm_backward_tuning(arch, kUnaligned, whole);
+    if (unaligned != nullptr && unaligned->resident > 0) groups = row_groups(*unaligned, a.rows, blocks, period);
+    if (groups > 0) tuning = unaligned, access = kUnaligned, packs = whole;
+  }
+  if (groups == 0) groups = row_groups(*tuning, a.rows, blocks, 1);
+  const int threads = block_threads(*tuning, packs);
+  const int64_t step = groups * (tuning->threads < 128 ? 128 / tuning->threads : 1);
+  a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
+  blocks = groups;
+  const void* kernel = kernels_of(type)(*tuning, access);
+  void* parameters[] = {&a};
+  // Not before the end of weight_gradient of the call before: up to 8 % slower (626 x 8192).
+  return launch(kernel, false, groups * tuning->cluster, threads, tuning->cluster, parameters, stream);
+}
+
+// Launches the kernel for few rows, which needs no scratch.
+int launch_few_rows(Arguments a, WeightGradientArguments w, int type, int arch, cudaStream_t stream) {
+  const void* kernel = type == kF32 ? few_rows_kernel_f32() : type == kF16 ? few_rows_kernel_f16() : few_rows_kernel_bf16();
+  void* parameters[] = {&a, &w};
+  return launch(kernel, arch >= 90, kFewRowsBlocks, 32 * kFewRowsWarps, kFewRowsBlocks, parameters, stream);
 }
 
 // Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
 // everywhere. Small blocks, for they come while those of the kernel before are still there.
-int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t stream) {
+int launch_weight_gradient(WeightGradientArguments a, int type, int arch, cudaStream_t stream) {
   constexpr int64_t kColumns = 8, kMostBlocks = INT32_MAX;
   const void* kernel = type == kF32   ? weight_gradient_kernel_f32()
                        : type == kF16 ? weight_gradient_kernel_f16()
@@ -127,17 +174,7 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};
-  // Its launch overlaps the end of the kernel before it, whose sums it waits for. Code below sm_90 does not wait: it must
-  // not begin early, on a newer card neither.
-  int arch = 0;
-  if (const cudaError_t error = code_arch(kernel, arch)) return error;
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(grid)), config.blockDim = dim3(threads), config.stream = stream;
-  config.attrs = &attribute, config.numAttrs = arch >= 90 ? 1 : 0;
-  return cleared(cudaLaunchKernelExC(&config, kernel, parameters));
+  return launch(kernel, arch >= 90, grid, threads, 1, parameters, stream);
 }
 
 }  // namespace
@@ -150,7 +187,8 @@ int launch_weight_gradient(WeightGradientArguments a, int type, cudaStream_t str
 //
 // weight [width] may be null, for 1. scratch [blocks, width] is memory for partial sums of dw, with any contents; null
 // where nobody asks for dw. blocks is how many thread blocks go over the rows, at least 1, up to the next whole cluster
-// where the card has clusters: rms_norm_backward_blocks says what is fast. The same number of blocks gives the same bits.
+// where the card has clusters: rms_norm_backward_blocks says what is fast. The same number of blocks gives the same bits, for
+// rows that begin at the same places between multiples of 16 bytes.
 // dtype: 0 f32, 1 f16, 2 bf16. Returns 0, a cudaError_t, or a code that rms_norm_backward_error explains; with such a code
 // nothing was launched. Without rows dw is zero.
 extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* scratch, const void* dy, const void* x,
@@ -170,12 +208,18 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
   if (const int error = check(a, w, static_cast<const float*>(scratch), dtype)) return error;
   if (width == 0) return cudaSuccess;
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
+  const int size = size_of(dtype);
+  a.inverse_width = 1.0f / static_cast<float>(width);
+  int arch = 0;
+  if (const cudaError_t error = code_arch(kernels_of(dtype)({0, 0, 0, 512, 0, 1}, size), arch)) return error;
+  if (sums && rows > 0 && are_few_rows(arch, rows, width * size) && period_of(a, size) > 0)
+    return launch_few_rows(a, w, dtype, arch, on);
   if (rows == 0) {
     w.blocks = 0;
-  } else if (const int error = launch_rows(a, dtype, w.blocks, on)) {
+  } else if (const int error = launch_rows(a, dtype, arch, w.blocks, on)) {
     return error;
   }
-  return sums ? launch_weight_gradient(w, dtype, on) : cudaSuccess;
+  return sums ? launch_weight_gradient(w, dtype, arch, on) : cudaSuccess;
 }
 
 // The number of blocks that is fast on a card of so many SMs, the current device: by shape and card. scratch then has that

@@ -179,6 +179,29 @@ RopeArguments from(const Call& c, int64_t batch, int64_t token) {
   return a;
 }
 
+// Fills in what rope_heads takes: strides in packs of 16 bytes. False where one is too large.
+bool count_in_packs(RopeArguments& a, const Call& c) {
+  bool fit = true;
+  const auto packs = [&](int64_t size, int64_t stride, int64_t element) {
+    const int64_t packs = size > 1 ? stride / (16 / element) : 0;  // a dimension of size 1 may have any stride
+    fit = fit && packs <= INT32_MAX;
+    return static_cast<uint32_t>(packs);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const Heads& h = a.heads_of[i];
+    HeadsInPacks& p = a.packs_of[i];
+    p.in = h.in, p.out = h.out, p.weight = h.weight;
+    if (c.heads(i) == 0) continue;
+    p.in_batch = packs(c.batch, h.in_batch, c.size()), p.out_batch = packs(c.batch, h.out_batch, c.size());
+    p.in_token = packs(c.tokens, h.in_token, c.size()), p.out_token = packs(c.tokens, h.out_token, c.size());
+    p.in_head = packs(c.heads(i), h.in_head, c.size()), p.out_head = packs(c.heads(i), h.out_head, c.size());
+  }
+  if (c.rotary_dim == 0) return fit;
+  a.table_batch_packs = packs(c.batch, a.table_batch, c.table_size());
+  a.table_token_packs = packs(c.tokens, a.table_token, c.table_size());
+  return fit;
+}
+
 int launch(Call c) {
   if (const int error = check(c)) return error;
   if (empty(c) || (c.in_place && !c.norm && c.rotary_dim == 0)) return cudaSuccess;
@@ -188,8 +211,7 @@ int launch(Call c) {
   const int64_t elements = access / c.size(), heads = c.q_heads + c.k_heads;
 
   RopeArguments& a = c.a;
-  a.heads_of[1].before = a.q_heads = static_cast<int>(c.q_heads);
-  a.heads = static_cast<int>(heads);
+  a.q_heads = static_cast<int>(c.q_heads);
   a.packs = static_cast<int>(c.head_dim / elements);
   a.half = static_cast<int>(c.rotary_dim / 2 / elements);
   a.slots = c.in_place && !c.norm ? a.half : a.packs - a.half;
@@ -203,7 +225,8 @@ int launch(Call c) {
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({32, 0}, 16, false, false), arch)) return error;
   const double bytes = 2.0 * c.batch * c.tokens * heads * c.head_dim * c.size();
-  const Tuning* tuning = find_rope_tuning(arch, access, c.norm, a.tables_f32 != 0 && c.type != kF32, a.slots,
+  const int64_t held = access == 16 && count_in_packs(a, c) ? a.slots : kAnySize;
+  const Tuning* tuning = find_rope_tuning(arch, access, c.norm, a.tables_f32 != 0 && c.type != kF32, held,
                                      bytes < 1e18 ? static_cast<int64_t>(bytes) : kAnySize);
   if (tuning == nullptr) return kNoCode;
   Layout layout = tuning->layout;
@@ -213,13 +236,14 @@ int launch(Call c) {
 
   // Rows by heads where a tensor lies so, whose runs in memory are of one head: eight tokens of 256 bytes are 2 KB.
   constexpr int64_t kMostRows = 1 << 30;
-  a.rows_of_token = a.heads / (layout.heads == 0 ? 1 : layout.heads);
+  a.rows_of_token = static_cast<int>(heads) / (layout.heads == 0 ? 1 : layout.heads);
   const int64_t most_tokens = kMostRows / a.rows_of_token;
   const bool by_heads = lies_by_heads(c) && c.tokens >= 8 && most_tokens >= 8;
   a.token_bits = by_heads ? 3 : 0;
   a.lanes = a.slots < 32 ? a.slots : 32;
   a.rows_in_warp = 32 / a.lanes;
-  a.by_lanes = WideDivisor(a.lanes), a.by_rows_of_token = WideDivisor(a.rows_of_token);
+  // For n below 32 the error, n * lanes / (2^16 * lanes) at most, is less than the 1 / lanes to the next integer.
+  a.lane_part = 65536 / a.lanes + 1, a.by_rows_of_token = WideDivisor(a.rows_of_token);
 
   // One launch, but for more tokens than are counted or a larger batch than a grid has room for.
   constexpr int64_t kMostInGrid = 65535;
@@ -229,6 +253,7 @@ int launch(Call c) {
       const int64_t tokens = c.tokens - token < most_tokens ? c.tokens - token : most_tokens;
       RopeArguments piece = from(c, batch, token);
       piece.tokens = static_cast<int>(tokens);
+      for (int i = 0; i < 2; ++i) piece.packs_of[i].in = piece.heads_of[i].in, piece.packs_of[i].out = piece.heads_of[i].out;
       void* parameters[] = {&piece};
       const int64_t rows = ((((tokens - 1) >> a.token_bits) + 1) << a.token_bits) * a.rows_of_token;
       const int64_t warps = (rows - 1) / a.rows_in_warp + 1;
@@ -263,10 +288,10 @@ extern "C" int rope_launch(void* q_out, void* k_out, const void* q, const void* 
                            int tables_f32, int inverse, int dtype, void* stream) {
   if (!is_flag(inverse)) return kBadFlag;
   Call c = {};
-  c.a.heads_of[0] = {q, q_out, nullptr, q_batch_stride, q_token_stride, q_head_stride,
-                     q_out_batch_stride, q_out_token_stride, q_out_head_stride, 0};
-  c.a.heads_of[1] = {k, k_out, nullptr, k_batch_stride, k_token_stride, k_head_stride,
-                     k_out_batch_stride, k_out_token_stride, k_out_head_stride, 0};
+  c.a.heads_of[0] = {q, q_batch_stride, q_token_stride, q_head_stride,
+                     q_out, q_out_batch_stride, q_out_token_stride, q_out_head_stride, nullptr};
+  c.a.heads_of[1] = {k, k_batch_stride, k_token_stride, k_head_stride,
+                     k_out, k_out_batch_stride, k_out_token_stride, k_out_head_stride, nullptr};
   c.a.cos = cos, c.a.sin = sin;
   c.a.table_batch = table_batch_stride, c.a.table_token = table_token_stride, c.a.tables_f32 = tables_f32;
   c.batch = batch, c.tokens = tokens, c.q_heads = q_heads, c.k_heads = k_heads;
@@ -284,10 +309,8 @@ extern "C" int rope_in_place_launch(void* q, void* k, const void* cos, const voi
                                     int inverse, int dtype, void* stream) {
   if (!is_flag(inverse)) return kBadFlag;
   Call c = {};
-  c.a.heads_of[0] = {q, q, nullptr, q_batch_stride, q_token_stride, q_head_stride,
-                     q_batch_stride, q_token_stride, q_head_stride, 0};
-  c.a.heads_of[1] = {k, k, nullptr, k_batch_stride, k_token_stride, k_head_stride,
-                     k_batch_stride, k_token_stride, k_head_stride, 0};
+  c.a.heads_of[0] = {q, q_batch_stride, q_token_stride, q_head_stride, q, q_batch_stride, q_token_stride, q_head_stride, nullptr};
+  c.a.heads_of[1] = {k, k_batch_stride, k_token_stride, k_head_stride, k, k_batch_stride, k_token_stride, k_head_stride, nullptr};
   c.a.cos = cos, c.a.sin = sin;
   c.a.table_batch = table_batch_stride, c.a.table_token = table_token_stride, c.a.tables_f32 = tables_f32;
   c.batch = batch, c.tokens = tokens, c.q_heads = q_heads, c.k_heads = k_heads;
@@ -310,10 +333,10 @@ extern "C" int qk_norm_rope_launch(void* q_out, void* k_out, const void* q, cons
                                    float eps, float weight_offset, int round_first, int tables_f32, int dtype,
                                    void* stream) {
   Call c = {};
-  c.a.heads_of[0] = {q, q_out, q_weight, q_batch_stride, q_token_stride, q_head_stride,
-                     q_out_batch_stride, q_out_token_stride, q_out_head_stride, 0};
-  c.a.heads_of[1] = {k, k_out, k_weight, k_batch_stride, k_token_stride, k_head_stride,
-                     k_out_batch_stride, k_out_token_stride, k_out_head_stride, 0};
+  c.a.heads_of[0] = {q, q_batch_stride, q_token_stride, q_head_stride,
+                     q_out, q_out_batch_stride, q_out_token_stride, q_out_head_stride, q_weight};
+  c.a.heads_of[1] = {k, k_batch_stride, k_token_stride, k_head_stride,
+                     k_out, k_out_batch_stride, k_out_token_stride, k_out_head_stride, k_weight};
   c.a.cos = cos, c.a.sin = sin;
   c.a.table_batch = table_batch_stride, c.a.table_token = table_token_stride, c.a.tables_f32 = tables_f32;
   c.a.eps = eps, c.a.weight_offset = weight_offset, c.a.round_first = round_first;

@@ -52,11 +52,10 @@ int launch(GatedArguments a, int64_t rows, int64_t width, int activation, int ty
   int access = width * size % 16 == 0 ? 16 : size;
   for (const auto& t : tensors) {
     if (!t.there) continue;
-    int64_t bytes = 0;
+    int64_t elements = 0;
     if (t.stride < width) return kStrideTooSmall;
-    if (__builtin_mul_overflow(rows, t.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
-      return kTooLarge;
-    }
+    // The kernel counts elements in 32 bits, with those between rows.
+    if (__builtin_mul_overflow(rows, t.stride, &elements) || (rows > 1 && elements > INT32_MAX)) return kTooLarge;
     if (rows > 0 && width > 0 && t.data == nullptr) return kNullPointer;
     const auto address = reinterpret_cast<uintptr_t>(t.data);
     if (address % size != 0) return kMisaligned;
@@ -65,7 +64,10 @@ int launch(GatedArguments a, int64_t rows, int64_t width, int activation, int ty
   if (rows == 0 || width == 0) return cudaSuccess;  // a grid of 0 is an error
 
   const int64_t packs_per_row = width * size / access;
-  if (packs_per_row > INT32_MAX / rows) return kTooLarge;  // the kernel counts packs in 32 bits
+  if (width > INT32_MAX / rows) return kTooLarge;
+  for (int64_t* stride : {&a.value_stride, &a.gate_stride, &a.out_stride, &a.dy_stride, &a.d_value_stride, &a.d_gate_stride}) {
+    *stride = rows > 1 ? *stride * size / access : packs_per_row;  // in packs; of one row it does not count
+  }
   a.packs_per_row = static_cast<uint32_t>(packs_per_row);
   a.packs = static_cast<uint32_t>(packs_per_row * rows);
   a.by_row = Divisor(a.packs_per_row);

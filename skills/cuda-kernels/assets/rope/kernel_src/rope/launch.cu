@@ -69,38 +69,42 @@ extern "C" int rope_launch(void* q_out, void* k_out, const void* q, const void* 
     return kNotWholeAccesses;
   }
 
+  // Strides in accesses, of 31 bits; those of a dimension of size 1 do not count.
+  bool fits = tokens <= (int64_t{1} << 30) / heads;
+  const auto packs = [&](int64_t count, int64_t stride, int64_t in_pack) {
+    fits = fits && (count <= 1 || stride / in_pack <= INT32_MAX);
+    return count <= 1 ? 0u : static_cast<uint32_t>(stride / in_pack);
+  };
+  const auto heads_of = [&](const void* in, void* out, const void* weight, int64_t count, int64_t token_stride) {
+    return HeadsInPacks{in, packs(tokens, token_stride, elements), packs(count, head_dim, elements),
+                        out, packs(tokens, count * head_dim, elements), packs(count, head_dim, elements),
+                        weight, packs(batch, tokens * token_stride, elements), packs(batch, tokens * count * head_dim, elements)};
+  };
   RopeArguments a = {};
-  a.heads_of[0] = {q, q_out, q_weight, tokens * q_token_stride, q_token_stride, head_dim,
-                   tokens * q_heads * head_dim, q_heads * head_dim, head_dim, 0};
-  a.heads_of[1] = {k, k_out, k_weight, tokens * k_token_stride, k_token_stride, head_dim,
-                   tokens * k_heads * head_dim, k_heads * head_dim, head_dim, static_cast<int>(q_heads)};
-  a.cos = cos, a.sin = sin, a.table_batch = table_batch_stride, a.table_token = table_token_stride;
+  a.packs_of[0] = heads_of(q, q_out, q_weight, q_heads, q_token_stride);
+  a.packs_of[1] = heads_of(k, k_out, k_weight, k_heads, k_token_stride);
+  a.cos = cos, a.sin = sin;
+  a.table_batch_packs = packs(batch, table_batch_stride, 16 / table_size);
+  a.table_token_packs = packs(tokens, table_token_stride, 16 / table_size);
+  if (!fits) return kTooLarge;
   a.tables_f32 = tables_f32 != 0 || dtype == kF32;
-  a.tokens = static_cast<int>(tokens), a.q_heads = static_cast<int>(q_heads), a.heads = static_cast<int>(heads);
-  a.packs = static_cast<int>(head_dim / elements), a.half = static_cast<int>(half / elements);
-  a.slots = static_cast<int>(slots), a.first = 0, a.across = a.half;
+  a.tokens = static_cast<int>(tokens), a.q_heads = static_cast<int>(q_heads);
+  a.half = static_cast<int>(half / elements), a.first = 0, a.across = a.half;
+  const bool split = a.half % 2 != 0 && a.half > 1;  // a sector of 32 bytes has an access of each half
+  a.split_first = split ? a.half - 1 : -1, a.split_second = split ? 0 : -1;
   a.inverse_head_dim = 1.0f / static_cast<float>(head_dim);
   a.eps = eps, a.weight_offset = weight_offset, a.round_first = round_first;
 
-  // A block is (lanes of a head, heads, tokens): the heads of a token, or a part of them, or those of several tokens.
-  int lanes = 1;
-  while (lanes < slots) lanes *= 2;
-  const int most = 160 / lanes, in_warp = 32 / lanes;
-  int heads_a_block = heads < most ? static_cast<int>(heads) : most, tokens_a_block = most / heads_a_block;
-  if (tokens_a_block > 64) tokens_a_block = 64;  // a block's third dimension has no more
-  // The norm's shuffles need whole warps: fewer tokens, else heads that are not there.
-  while (tokens_a_block > 1 && lanes * heads_a_block * tokens_a_block % 32 != 0) --tokens_a_block;
-  if (lanes * heads_a_block * tokens_a_block % 32 != 0) {
-    heads_a_block = (heads_a_block + in_warp - 1) / in_warp * in_warp;
-  }
-  const int64_t groups = (tokens + tokens_a_block - 1) / tokens_a_block;
-  if (groups > 65535) return kTooLarge;  // gridDim.y has no more: cut the tokens into several launches
-  const dim3 grid(static_cast<unsigned>((heads + heads_a_block - 1) / heads_a_block), static_cast<unsigned>(groups),
-                  static_cast<unsigned>(batch));
+  // A warp has as many heads as fit it whole.
+  a.lanes = static_cast<int>(slots), a.rows_in_warp = 32 / a.lanes, a.lane_part = 65536 / a.lanes + 1;
+  a.rows_of_token = static_cast<int>(heads), a.by_rows_of_token = common::WideDivisor(static_cast<uint32_t>(heads));
+  const int64_t warps = (tokens * heads - 1) / a.rows_in_warp + 1, blocks = (warps - 1) / 4 + 1;
+  const dim3 grid(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(batch));
+  const unsigned threads = static_cast<unsigned>((warps - 1) / blocks + 1) * 32;
   const Kernel kernel = dtype == kF32   ? kernel_of<F32, F32>(norm != 0)
                         : dtype == kF16 ? kernel_of<F16>(norm != 0, tables_f32 != 0)
                                         : kernel_of<BF16>(norm != 0, tables_f32 != 0);
-  kernel<<<grid, dim3(lanes, heads_a_block, tokens_a_block), 0, static_cast<cudaStream_t>(stream)>>>(a);
+  kernel<<<grid, threads, 0, static_cast<cudaStream_t>(stream)>>>(a);
   return cudaGetLastError();
 }
 
