@@ -55,8 +55,9 @@ class Subject:
     config: name -> a JSON-able config
     build: (config name, weights folder or None) -> the model, made under the device and dtype that are set
     cases: (config name) -> what is timed
-    optimize: (tree, kernel) -> patched in place
+    optimize: (tree, kernel) -> patched in place; with graphs (tree, kernel, number of CUDA graphs)
     packages: whose versions are recorded
+    graphs: whether it can replay CUDA graphs, so that there is an option --graphs
     """
 
     name: str
@@ -67,5 +68,6 @@ class Subject:
     config: Callable[[str], Dict[str, Any]]
     build: Callable[[str, Optional[str]], torch.nn.Module]
     cases: Callable[[str], List[Case]]
-    optimize: Callable[[torch.nn.Module, Any], Any]
+    optimize: Callable[..., Any]
     packages: List[str]
+    graphs: bool = False

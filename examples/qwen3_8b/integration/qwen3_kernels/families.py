@@ -37,7 +37,8 @@ class Family:
         return f"transformers.models.{self.module}.modeling_{self.module}"
 
     def named(self, suffix: str) -> type:
-        return getattr(importlib.import_module(self.modeling), self.prefix + suffix)
+        name = self.base if suffix == "Model" else self.prefix + suffix
+        return getattr(importlib.import_module(self.modeling), name)
 
 
 def _gemma(module: str, prefix: str, base: str, **rest) -> Family:

@@ -5,6 +5,7 @@ the first half of the next norm. The stock model's loop passes it on unseen, to 
 Who gets it takes both out, so that the loop, which holds the list until the layer returns, holds no tensor with it.
 """
 
+import functools
 import importlib
 import inspect
 
@@ -13,11 +14,15 @@ from transformers.cache_utils import DynamicCache
 
 from .errors import OptimizeError
 from .families import Family
+from .graphs import replayed
 
 try:
     from transformers.cache_utils import DynamicLayer
 except ImportError:  # an older cache, which is never filled directly
     DynamicLayer = None
+
+# What the model tells its attention, through the layers' arguments.
+ONLY_CAUSAL = "qwen3_kernels_only_causal"
 
 
 def norm(kernel, family: Family, stock: type):
@@ -120,6 +125,52 @@ def _first_of(cache, index: int):
     return held if type(held) is DynamicLayer and not held.is_initialized else None
 
 
+def _is_square(query, key, window) -> bool:
+    """Whether each query sees all keys up to its own: none before them, and none too far away."""
+    tokens = key.shape[2]
+    return query.shape[2] == tokens and (window is None or tokens < window)
+
+
+def _is_empty(cache) -> bool:
+    return cache is None or (type(cache) is DynamicCache and cache.get_seq_length() == 0)
+
+
+def model(kernel, family: Family, stock: type):
+    """The stock forward. It leaves out the mask of a causal attention and says is_causal instead, but not while torch.compile
+    traces it: then it makes the mask, with which attention takes up to three times as long. Where the arguments alone say
+    that the mask would be causal and nothing else, the attention is told so here."""
+
+    told = {ONLY_CAUSAL: True}
+
+    @functools.wraps(stock.forward)
+    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
+        if not torch.compiler.is_compiling() and self._graphs:
+            given = (input_ids, attention_mask, position_ids, past_key_values, kwargs)
+            output = replayed(self, stock.forward, told, self._graphs, *given)
+            if output is not None:
+                return output
+        if (
+            torch.compiler.is_compiling()
+            and not getattr(torch.compiler, "is_exporting", bool)()
+            and attention_mask is None
+            and position_ids is None
+            and _is_empty(past_key_values)
+            and getattr(self.config, "is_causal", True)
+            and not getattr(self.config, "use_bidirectional_attention", False)
+        ):
+            kwargs[ONLY_CAUSAL] = True
+        return stock.forward(
+            self,
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
+
+    return forward
+
+
 def attention(kernel, family: Family, stock: type):
     rope, qk_norm_rope = kernel.rope, kernel.qk_norm_rope
     offset, round_first, eps = family.weight_offset, family.round_first, family.eps
@@ -132,6 +183,7 @@ def attention(kernel, family: Family, stock: type):
     tells_the_cache = "cache_position" in inspect.signature(stock.forward).parameters
 
     def forward(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, **kwargs):
+        only_causal = kwargs.pop(ONLY_CAUSAL, False)
         input_shape = hidden_states.shape[:-1]
         by_heads = (*input_shape, -1, self.head_dim)
         own = self._modules
@@ -178,6 +230,8 @@ def attention(kernel, family: Family, stock: type):
             kwargs["sliding_window"] = getattr(self.config, "sliding_window", None)
         if softcap:
             kwargs["softcap"] = self.attn_logit_softcapping
+        if only_causal and name == "sdpa" and _is_square(query, key, kwargs.get("sliding_window")):
+            attention_mask = None
         dropout = self.attention_dropout if self.training else 0.0
         output, weights = attend(
             self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
@@ -187,4 +241,4 @@ def attention(kernel, family: Family, stock: type):
     return forward
 
 
-MAKERS = {"RMSNorm": norm, "MLP": mlp, "Attention": attention, "DecoderLayer": layer}
+MAKERS = {"Model": model, "RMSNorm": norm, "MLP": mlp, "Attention": attention, "DecoderLayer": layer}

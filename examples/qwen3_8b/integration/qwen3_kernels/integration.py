@@ -1,13 +1,14 @@
 """``optimize(model)`` and back."""
 
 import inspect
-from typing import List, Tuple
+from typing import List, Optional, Tuple
 
 import torch
 
 from . import loader
 from .errors import OptimizeError
 from .families import FAMILIES, Family, family_of
+from .graphs import forget
 from .swap import fused, is_own, stock_of, swap
 
 # The names that the stock forwards may use and must use. Other versions of transformers, whose forwards do something
@@ -16,6 +17,8 @@ _NORM_MUST = {"weight"}
 _NORM_MAY = _NORM_MUST | {
     "dtype", "float", "float32", "mean", "pow", "rsqrt", "to", "torch", "variance_epsilon", "_norm", "type_as",
 }  # fmt: skip
+# Whether its other names are known does not matter: it is called, not replaced.
+_MODEL_MUST = {"create_causal_mask", "layers", "norm"}
 _MLP_MUST = {"act_fn", "down_proj", "gate_proj", "up_proj"}
 _LAYER_MUST = {"input_layernorm", "mlp", "post_attention_layernorm", "self_attn"}
 _SANDWICH = {"pre_feedforward_layernorm", "post_feedforward_layernorm"}
@@ -28,8 +31,10 @@ _ATTENTION_MAY = _ATTENTION_MUST | {
 }  # fmt: skip
 
 
-def _names(family: Family, kind: str) -> Tuple[set, set]:
-    """What the forward of this kind must name, and what it may."""
+def _names(family: Family, kind: str) -> Tuple[set, Optional[set]]:
+    """What the forward of this kind must name, and what it may; None: anything."""
+    if kind == "Model":
+        return _MODEL_MUST, None
     if kind == "RMSNorm":
         return _NORM_MUST, _NORM_MAY
     if kind == "MLP":
@@ -67,7 +72,7 @@ def _require_code(family: Family, kind: str, cls: type) -> None:
     code = getattr(inspect.unwrap(cls.forward), "__code__", None)
     named = set(code.co_names) if code is not None else set()
     must, may = _names(family, kind)
-    if strange := sorted((named - may) | (must - named)):
+    if strange := sorted((named - (may or named)) | (must - named)):
         raise OptimizeError(
             f"{cls.__name__}.forward of transformers {_version()} is not the one that is known "
             f"(by: {', '.join(strange)}); its replacement would compute something else. "
@@ -140,7 +145,7 @@ def _plan(root) -> List[Tuple[str, torch.nn.Module, Family, str]]:
         dot = f"{prefix}." if prefix else ""
         if getattr(model, "_tp_size", None) or getattr(model, "tp_size", None):
             raise OptimizeError(f"{prefix or type(model).__name__} is tensor parallel, which has no tests here")
-        plan = [("RMSNorm", f"{dot}norm", model.norm)]
+        plan = [("Model", prefix or type(model).__name__, model), ("RMSNorm", f"{dot}norm", model.norm)]
         for i, layer in enumerate(model.layers):
             if type(layer) is not family.named("DecoderLayer"):
                 _require_stock(family, "DecoderLayer", f"{dot}layers.{i}", layer)
@@ -150,7 +155,7 @@ def _plan(root) -> List[Tuple[str, torch.nn.Module, Family, str]]:
             _require_plain_parameters(name, module)
             found.append((name, module, family, kind))
             planned.add(id(module))
-        kinds = ["RMSNorm", "Attention", "DecoderLayer"] + (["MLP"] if family.silu else [])
+        kinds = ["Model", "RMSNorm", "Attention", "DecoderLayer"] + (["MLP"] if family.silu else [])
         for kind in kinds:
             _require_code(family, kind, family.named(kind))
 
@@ -167,7 +172,7 @@ def is_optimized(model) -> bool:
     return any(stock_of(module) is not None for module in _root(model).modules())
 
 
-def optimize(model, *, kernel=None):
+def optimize(model, *, kernel=None, graphs=0):
     """Puts the kernels into a model of transformers, in place, and returns it.
 
     Arguments:
@@ -175,6 +180,8 @@ def optimize(model, *, kernel=None):
         kernel: the kernel's loaded Python package, a path to its `build` folder, or a repository `OWNER/NAME` of the
             Hub (for that alone the network is used). None: what the variable QWEN3_KERNELS says, else `build` beside
             the example.
+        graphs: at most so many CUDA graphs of each base model, captured where the host is the limit: prefills of up to
+            1,024 tokens and decode steps with a StaticCache, without gradients. Each keeps the memory of its activations.
 
     What is not known is refused with an OptimizeError, and then nothing is changed; so is a model that is optimized
     already.
@@ -182,9 +189,14 @@ def optimize(model, *, kernel=None):
     root = _root(model)
     if is_optimized(root):
         raise OptimizeError(f"{type(root).__name__} is optimized already: restore(model) first")
+    if type(graphs) is not int or graphs < 0:
+        raise OptimizeError(f"graphs={graphs!r}: give the number of CUDA graphs that may be kept, or 0 for none")
     plan = _plan(root)
     package = loader.load(kernel)
-    replaced = [(module, fused(type(module), kind, family, package)) for _, module, family, kind in plan]
+    captured = {"Model": graphs}
+    replaced = [
+        (module, fused(type(module), kind, family, package, captured.get(kind, 0))) for _, module, family, kind in plan
+    ]
     done = []
     try:
         for module, cls in replaced:
@@ -205,4 +217,5 @@ def restore(model):
         raise OptimizeError(f"{type(root).__name__} is not optimized: there is nothing to restore")
     for module in replaced:
         swap(module, stock_of(module))
+        forget(module)
     return model

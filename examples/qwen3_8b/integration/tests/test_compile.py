@@ -4,7 +4,7 @@ import pytest
 import reference
 import torch
 from qwen3_kernels import optimize, restore
-from support import CALLS, FAMILIES, counting, model, tokens, twin
+from support import CALLS, FAMILIES, counting, left_padded, model, tokens, twin
 from transformers import DynamicCache, StaticCache
 
 
@@ -83,3 +83,89 @@ def test_training_in_a_graph():
         forward(tokens(), labels=tokens()).loss.backward()
     for mine, theirs in zip(ours.parameters(), stock.parameters()):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def attentions(graphs):
+    """Of each call of the attention in graphs: whether it gets a mask, and whether it is told that it is causal."""
+    calls = [node for graph in graphs for node in graph.nodes if "scaled_dot_product_attention" in str(node.target)]
+    return [(node.kwargs.get("attn_mask") is not None, bool(node.kwargs.get("is_causal"))) for node in calls]
+
+
+def held(one, call):
+    """What a compiled call gives, and the attention in its graphs."""
+    graphs = []
+
+    def backend(module, _):
+        graphs.append(module.graph)
+        return module.forward
+
+    with torch.no_grad():
+        return call(torch.compile(one, backend=backend, fullgraph=True)), attentions(graphs)
+
+
+def cache_with(one, count):
+    cache = DynamicCache(config=one.config)
+    if count:
+        with torch.no_grad():
+            one(tokens(2, count), past_key_values=cache)
+    return cache
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_causal_attention_has_no_mask(family):
+    """Where all tokens are asked for and none is hidden. A window that is no shorter than the text hides none."""
+    stock = model(family)
+    ours = optimize(twin(stock), kernel=reference)
+    got, attention = held(ours, lambda call: call(tokens(2, 5)).logits)
+    with torch.no_grad():
+        torch.testing.assert_close(got, stock(tokens(2, 5)).logits, rtol=1e-5, atol=1e-5)
+    if stock.config._attn_implementation == "sdpa":
+        assert attention == [(False, True)] * 3
+
+
+def test_an_empty_cache_is_none():
+    stock = model()
+    ours = optimize(twin(stock), kernel=reference)
+    _, attention = held(ours, lambda call: call(tokens(), past_key_values=DynamicCache(config=ours.config)).logits)
+    assert set(attention) == {(False, True)}
+
+
+HIDING = {
+    "padding": lambda one: {"attention_mask": left_padded(tokens(2, 11), 3, 11)[1]},
+    "packed": lambda one: {"position_ids": torch.tensor([[*range(6), *range(5)]] * 2), "use_cache": False},
+    "positions": lambda one: {"position_ids": torch.arange(4, 15)[None]},
+    "a cache": lambda one: {"past_key_values": cache_with(one, 4)},
+    "a cache of a fixed length": lambda one: {"past_key_values": StaticCache(config=one.config, max_cache_len=16)},
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+def test_a_mask_that_hides_more_stays(what):
+    stock = model()
+    ours = optimize(twin(stock), kernel=reference)
+    given, also = HIDING[what](ours), HIDING[what](stock)
+    got, attention = held(ours, lambda call: call(tokens(2, 11), **given).logits)
+    assert {mask for mask, _ in attention} == {True}, what
+    with torch.no_grad():
+        want = stock(tokens(2, 11), **also).logits
+    seen = given["attention_mask"].bool() if "attention_mask" in given else torch.ones(2, 11, dtype=torch.bool)
+    torch.testing.assert_close(got[seen], want[seen], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["mistral", "qwen3-sliding"])
+def test_a_window_shorter_than_the_text_stays(family):
+    stock = model(family)
+    ours = optimize(twin(stock), kernel=reference)
+    got, attention = held(ours, lambda call: call(tokens(2, 40)).logits)
+    assert any(mask for mask, _ in attention)
+    with torch.no_grad():
+        torch.testing.assert_close(got, stock(tokens(2, 40)).logits, rtol=1e-5, atol=1e-5)
+
+
+def test_an_attention_to_both_sides_stays():
+    stock = model(is_causal=False)
+    ours = optimize(twin(stock), kernel=reference)
+    got, attention = held(ours, lambda call: call(tokens()).logits)
+    assert (False, True) not in attention
+    with torch.no_grad():
+        torch.testing.assert_close(got, stock(tokens()).logits, rtol=1e-5, atol=1e-5)
