@@ -1,7 +1,7 @@
 //! The files of a skill, in memory: what is packed, hashed and installed.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
@@ -245,21 +245,29 @@ impl Tree {
     /// Writes all files below `root`, which exists.
     pub(crate) fn write(&self, root: &Dir) -> std::io::Result<Written> {
         let mut written = Written { root: root.again()?, files: Vec::new(), folders: Vec::new(), modes: true };
-        let mut made = BTreeSet::new();
+        // The folders of the file before, outermost first. Files are in the order of their paths: a folder is made and opened once.
+        let mut open: Vec<(&str, Dir)> = Vec::new();
+        let mut seen = [false; 2];
         for (path, entry) in self.iter() {
-            let mut folder = root.again()?;
-            for above in path.parents() {
-                let name = above.rsplit('/').next().unwrap_or(above);
-                if made.insert(above) {
-                    folder.create_dir(name).map_err(|error| disk::naming(&folder.path().join(name), &error))?;
-                    written.folders.push(above.to_owned());
-                }
-                folder = folder.dir(name)?;
+            let above = path.parents().collect::<Vec<_>>();
+            let common = open.iter().zip(&above).take_while(|((made, _), wanted)| made == *wanted).count();
+            open.truncate(common);
+            for &new in &above[common..] {
+                let (at, name) = (open.last().map_or(root, |(_, at)| at), new.rsplit('/').next().unwrap_or(new));
+                at.create_dir(name).map_err(|error| disk::naming(&at.path().join(name), &error))?;
+                written.folders.push(new.to_owned());
+                let folder = at.dir(name)?;
+                open.push((new, folder));
             }
-            let file = folder
+            let file = open
+                .last()
+                .map_or(root, |(_, at)| at)
                 .write_new(path.file_name(), &entry.content, entry.mode())
                 .map_err(|error| disk::naming(&path.under(root.path()), &error))?;
-            written.modes &= is_executable(&file.metadata()?) == entry.executable;
+            // One file of each kind tells what the file system does with permission bits.
+            if !std::mem::replace(&mut seen[usize::from(entry.executable)], true) {
+                written.modes &= is_executable(&file.metadata()?) == entry.executable;
+            }
             written.files.push(path.to_string());
         }
         Ok(written)

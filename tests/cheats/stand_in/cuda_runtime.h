@@ -52,6 +52,16 @@ void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
   kernel(*static_cast<A*>(arguments[I])...);
 }
 
+// f of every index, x first, until one is false.
+template <typename F>
+bool each(dim3 size, F f) {
+  for (unsigned z = 0; z < size.z; ++z)
+    for (unsigned y = 0; y < size.y; ++y)
+      for (unsigned x = 0; x < size.x; ++x)
+        if (!f(dim3(x, y, z))) return false;
+  return true;
+}
+
 // Runs a kernel; without arguments, writes their sizes, and a zero behind them.
 template <typename... A>
 __attribute__((used)) void invoke(void (*kernel)(A...), const dim3* shape, void** arguments, size_t* sizes) {
@@ -61,17 +71,14 @@ __attribute__((used)) void invoke(void (*kernel)(A...), const dim3* shape, void*
     return;
   }
   const dim3 grid = shape[0], block = shape[1];
-  const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z, threads = uint64_t(block.x) * block.y * block.z;
-  for (uint64_t b = 0; b < blocks; ++b)
-    for (uint64_t t = 0; t < threads; ++t) {
-      const auto in = [](uint64_t n, dim3 d) { return dim3(n % d.x, n / d.x % d.y, n / d.x / d.y); };
-      place = {grid, block, in(b, grid), in(t, block)};
+  each(grid, [&](dim3 b) {
+    return each(block, [&](dim3 t) {
+      place = {grid, block, b, t};
       call(kernel, arguments, std::index_sequence_for<A...>());
-      if (done) {
-        done = false;
-        return;
-      }
-    }
+      return !done;
+    });
+  });
+  done = false;
 }
 
 using Record = int(void*, void*, const dim3*, size_t, void*, void**);
