@@ -1,6 +1,7 @@
 //! The text of the skill is correct: quotes, figures, limits, messages, and the projects extracted from its templates.
 //! `UPDATE=1 cargo test --test cuda skill` updates the quotes.
 
+mod emulated;
 mod instructions;
 mod messages;
 mod quotes;
