@@ -151,8 +151,9 @@ int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t s
   blocks = groups;
   const void* kernel = kernels_of(type)(*tuning, access);
   void* parameters[] = {&a};
-  // Not before the end of weight_gradient of the call before: up to 8 % slower (626 x 8192).
-  return launch(kernel, false, groups * tuning->cluster, threads, tuning->cluster, parameters, stream);
+  // Of one pack a thread: 1024 x 4096 takes 15.4 us with the overlap, 16.8 without. Of two, 626 x 8192 21.8 and 20.0.
+  const bool overlaps = arch >= 90 && tuning->resident == 1 && tuning->cluster == 1;
+  return launch(kernel, overlaps, groups * tuning->cluster, threads, tuning->cluster, parameters, stream);
 }
 
 // Launches the kernel for few rows, which needs no scratch.
@@ -206,7 +207,7 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
   a.eps = eps, a.weight_offset = weight != nullptr ? weight_offset : 0.0f;
   WeightGradientArguments w = {dw, static_cast<float*>(dw_f32), static_cast<const float*>(scratch), blocks, width};
   if (const int error = check(a, w, static_cast<const float*>(scratch), dtype)) return error;
-  if (width == 0) return cudaSuccess;
+  if (width == 0 || (rows == 0 && !sums)) return cudaSuccess;
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
   const int size = size_of(dtype);
   a.inverse_width = 1.0f / static_cast<float>(width);

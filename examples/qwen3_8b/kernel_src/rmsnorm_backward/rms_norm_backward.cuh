@@ -13,6 +13,7 @@
 #include "arguments.h"
 #include "beside.cuh"
 #include "cluster.cuh"
+#include "dependent.cuh"
 #include "gradient.cuh"
 #include "pack.cuh"
 #include "partial_sums.cuh"
@@ -44,10 +45,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
     __trap();
     return;
   }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  // weight_gradient's blocks may come where there is room, and wait for the sums.
-  if (a.partial != nullptr) asm volatile("griddepcontrol.launch_dependents;");
-#endif
+  // weight_gradient's blocks may then come where there is room, and wait for the sums.
+  wait_for_previous();
   constexpr int kRows = kBlockThreads<TPR> / TPR;
   static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
   static_assert(TPR <= 32 || kRows == 1, "row_sums adds over a warp's lanes or over a block");
@@ -219,6 +218,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
 // lie in `partial` all the while. Any number of warps up to 16 a row.
 template <typename T, int N>
 __global__ void __launch_bounds__(512, 2) rms_norm_backward_rows_twice(const Arguments a) {
+  wait_for_previous();
   constexpr int kGroup = 2;  // packs of each tensor in flight a thread
   __shared__ alignas(16) SumScratch scratch;
   const int64_t packs = a.width / N, step = blockDim.x;
