@@ -36,16 +36,11 @@ def options_of(subject: Subject, arguments) -> argparse.Namespace:
         help="torch.compile's; default: %(default)s",
     )
     parser.add_argument("--kernel", metavar="PATH", help="the build, or OWNER/NAME on the Hub; else the example's build/")
-    if subject.graphs:
-        parser.add_argument("--graphs", type=int, default=0, metavar="N", help="let kernels replay at most N CUDA graphs")
     parser.add_argument("--out", metavar="FILE", help="write the results as JSON, anew after each case")
     parser.add_argument("--no-fp32", action="store_true", help="hold results against eager alone")
     parser.add_argument("--list", action="store_true", help="the cases' names; needs no card")
     parser.add_argument("--dry", action="store_true", help="every step once on the CPU, with --smoke: nothing is timed")
     options = parser.parse_args(arguments)
-    options.graphs = getattr(options, "graphs", 0)
-    if options.graphs < 0:
-        parser.error("--graphs must be at least 0")
     if options.config is None:
         options.config = "smoke" if options.smoke else subject.configs[0]
     if options.rounds is None:
@@ -135,7 +130,7 @@ class Run:
         if loaded is not None:
             before = allocated(self.device)
             self.optimized = model.sharing(self.stock)
-            subject.optimize(self.optimized, loaded, *([options.graphs] if subject.graphs else []))
+            subject.optimize(self.optimized, loaded)
             free()
             self.optimize_bytes = allocated(self.device) - before
 
@@ -188,9 +183,6 @@ class Run:
             about["graph_breaks"] = breaks
         for _ in range(0 if self.device == "cpu" else 2):
             step()
-        if with_kernels and self.options.graphs:
-            # The first call runs without a graph.
-            result = step().clone()
         free()
         own = allocated(self.device) - before - result.numel() * result.element_size()
         about["own_bytes"] = max(0, own) + (self.optimize_bytes if with_kernels else 0)
@@ -198,10 +190,7 @@ class Run:
 
     def case(self, case: Case, exact) -> Dict[str, Any]:
         """All contenders of a case."""
-        graphs = self.options.graphs
-        notes = [case.note, f"`kernels` may replay up to {graphs} CUDA graphs" if graphs else None]
-        note = "; ".join(filter(None, notes)) or None
-        shown = {"name": case.name, "label": case.label, "per": case.per, "note": note, "contenders": []}
+        shown = {"name": case.name, "label": case.label, "per": case.per, "note": case.note, "contenders": []}
         if self.options.compile_mode in ("reduce-overhead", "max-autotune"):
             torch._dynamo.reset()
         free()
@@ -291,7 +280,6 @@ class Run:
                 "parameters": sum(p.numel() for p in self.stock.parameters()),
                 "dtype": str(self.dtype).replace("torch.", ""),
                 "bytes": self.weights_bytes,
-                **({"graphs": options.graphs} if options.graphs else {}),
             },
             "kernel": self.kernel_about,
             "compile_mode": options.compile_mode,

@@ -55,9 +55,8 @@ class Subject:
     config: name -> a JSON-able config
     build: (config name, weights folder or None) -> the model, made under the device and dtype that are set
     cases: (config name) -> what is timed
-    optimize: (tree, kernel) -> patched in place; with graphs (tree, kernel, number of CUDA graphs)
+    optimize: (tree, kernel) -> patched in place
     packages: whose versions are recorded
-    graphs: whether it can replay CUDA graphs, so that there is an option --graphs
     """
 
     name: str
@@ -68,6 +67,5 @@ class Subject:
     config: Callable[[str], Dict[str, Any]]
     build: Callable[[str, Optional[str]], torch.nn.Module]
     cases: Callable[[str], List[Case]]
-    optimize: Callable[..., Any]
+    optimize: Callable[[torch.nn.Module, Any], Any]
     packages: List[str]
-    graphs: bool = False

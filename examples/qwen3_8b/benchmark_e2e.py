@@ -1,7 +1,6 @@
 """Times Qwen3-8B whole, prefill, decode and generate(): eager, with the kernels, compiled, and both.
 
-    python benchmark_e2e.py [--smoke] [--cases NAMES] [--contenders NAMES] [--graphs N] [--seconds BUDGET]
-                            [--out FILE.json]
+    python benchmark_e2e.py [--smoke] [--cases NAMES] [--contenders NAMES] [--seconds BUDGET] [--out FILE.json]
 
 Needs transformers, and the kernel: `kernels build --torch` in this folder. The weights are drawn, or with --weights
 those of a checkpoint. docs/end-to-end.md of the repository says how it is measured.
@@ -134,10 +133,10 @@ def cases(config):
     return [prefill(8192), prefill(1024), prefill(128), decode(1024), decode_static(1024), generate(128, 32)]
 
 
-def optimize(tree, kernel, graphs):
+def optimize(tree, kernel):
     from qwen3_kernels.integration import optimize
 
-    return optimize(tree, kernel=kernel, graphs=graphs)
+    return optimize(tree, kernel=kernel)
 
 
 SUBJECT = Subject(
@@ -151,7 +150,6 @@ SUBJECT = Subject(
     cases=cases,
     optimize=optimize,
     packages=["transformers"],
-    graphs=True,
 )
 
 if __name__ == "__main__":

@@ -51,11 +51,11 @@ def run(tmp_path, monkeypatch):
     kernel = tmp_path / "kernel.py"
     kernel.write_text("")
 
-    def ran(optimize, *arguments, **more):
+    def ran(optimize, *arguments):
         subject = Subject(
             name="small", title="Small", folder=str(tmp_path), environment="SMALL_KERNELS", configs=["real", "smoke"],
             config=lambda name: {"width": 16}, build=lambda name, weights: Small(), cases=lambda name: [CASE],
-            optimize=optimize, packages=["no-such-package"], **more,
+            optimize=optimize, packages=["no-such-package"],
         )  # fmt: skip
         out = tmp_path / "out.json"
         out.unlink(missing_ok=True)
@@ -77,17 +77,6 @@ def test_all_four_are_held_against_fp32(run):
         assert one["wrong"] is None and 0 < one["errors"]["of_fp32"] < 0.02
     assert of(result, "both")["graph_breaks"] == 0
     assert result["model"]["dtype"] == "bfloat16" and result["versions"]["torch"] == torch.__version__
-
-
-def test_cuda_graphs_are_an_option_of_those_that_have_them(run):
-    given = []
-    code, result = run(lambda tree, kernel, graphs: given.append(graphs), "--graphs", "3", graphs=True)
-    assert code == 0 and given == [3] and result["model"]["graphs"] == 3
-    assert "3 CUDA graphs" in result["cases"][0]["note"]
-    code, result = run(lambda tree, kernel, graphs: given.append(graphs), graphs=True)
-    assert given == [3, 0] and "graphs" not in result["model"] and result["cases"][0]["note"] is None
-    with pytest.raises(SystemExit):
-        run(right, "--graphs", "3")
 
 
 def test_who_is_wrong_has_no_time_and_the_run_fails(run):

@@ -14,7 +14,6 @@ from transformers.cache_utils import DynamicCache
 
 from .errors import OptimizeError
 from .families import Family
-from .graphs import replayed
 
 try:
     from transformers.cache_utils import DynamicLayer
@@ -135,23 +134,21 @@ def _is_empty(cache) -> bool:
     return cache is None or (type(cache) is DynamicCache and cache.get_seq_length() == 0)
 
 
+def _is_compiled() -> bool:
+    """Whether torch.compile traces this call. What torch.export traces may be called with one token, which is not causal."""
+    exporting = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
+    return torch.compiler.is_compiling() and not (exporting is not None and exporting())
+
+
 def model(kernel, family: Family, stock: type):
     """The stock forward. It leaves out the mask of a causal attention and says is_causal instead, but not while torch.compile
     traces it: then it makes the mask, with which attention takes up to three times as long. Where the arguments alone say
     that the mask would be causal and nothing else, the attention is told so here."""
 
-    told = {ONLY_CAUSAL: True}
-
     @functools.wraps(stock.forward)
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
-        if not torch.compiler.is_compiling() and self._graphs:
-            given = (input_ids, attention_mask, position_ids, past_key_values, kwargs)
-            output = replayed(self, stock.forward, told, self._graphs, *given)
-            if output is not None:
-                return output
         if (
-            torch.compiler.is_compiling()
-            and not getattr(torch.compiler, "is_exporting", bool)()
+            _is_compiled()
             and attention_mask is None
             and position_ids is None
             and _is_empty(past_key_values)

@@ -8,7 +8,6 @@ import torch
 from . import loader
 from .errors import OptimizeError
 from .families import FAMILIES, Family, family_of
-from .graphs import forget
 from .swap import fused, is_own, stock_of, swap
 
 # The names that the stock forwards may use and must use. Other versions of transformers, whose forwards do something
@@ -72,7 +71,8 @@ def _require_code(family: Family, kind: str, cls: type) -> None:
     code = getattr(inspect.unwrap(cls.forward), "__code__", None)
     named = set(code.co_names) if code is not None else set()
     must, may = _names(family, kind)
-    if strange := sorted((named - (may or named)) | (must - named)):
+    unknown = set() if may is None else named - may
+    if strange := sorted(unknown | (must - named)):
         raise OptimizeError(
             f"{cls.__name__}.forward of transformers {_version()} is not the one that is known "
             f"(by: {', '.join(strange)}); its replacement would compute something else. "
@@ -172,7 +172,7 @@ def is_optimized(model) -> bool:
     return any(stock_of(module) is not None for module in _root(model).modules())
 
 
-def optimize(model, *, kernel=None, graphs=0):
+def optimize(model, *, kernel=None):
     """Puts the kernels into a model of transformers, in place, and returns it.
 
     Arguments:
@@ -180,8 +180,6 @@ def optimize(model, *, kernel=None, graphs=0):
         kernel: the kernel's loaded Python package, a path to its `build` folder, or a repository `OWNER/NAME` of the
             Hub (for that alone the network is used). None: what the variable QWEN3_KERNELS says, else `build` beside
             the example.
-        graphs: at most so many CUDA graphs of each base model, captured where the host is the limit: prefills of up to
-            1,024 tokens and decode steps with a StaticCache, without gradients. Each keeps the memory of its activations.
 
     What is not known is refused with an OptimizeError, and then nothing is changed; so is a model that is optimized
     already.
@@ -189,14 +187,9 @@ def optimize(model, *, kernel=None, graphs=0):
     root = _root(model)
     if is_optimized(root):
         raise OptimizeError(f"{type(root).__name__} is optimized already: restore(model) first")
-    if type(graphs) is not int or graphs < 0:
-        raise OptimizeError(f"graphs={graphs!r}: give the number of CUDA graphs that may be kept, or 0 for none")
     plan = _plan(root)
     package = loader.load(kernel)
-    captured = {"Model": graphs}
-    replaced = [
-        (module, fused(type(module), kind, family, package, captured.get(kind, 0))) for _, module, family, kind in plan
-    ]
+    replaced = [(module, fused(type(module), kind, family, package)) for _, module, family, kind in plan]
     done = []
     try:
         for module, cls in replaced:
@@ -217,5 +210,4 @@ def restore(model):
         raise OptimizeError(f"{type(root).__name__} is not optimized: there is nothing to restore")
     for module in replaced:
         swap(module, stock_of(module))
-        forget(module)
     return model

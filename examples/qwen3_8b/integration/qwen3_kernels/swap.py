@@ -14,13 +14,12 @@ _HELD = ("forward", "_old_forward")
 
 
 @functools.lru_cache(maxsize=None)
-def fused(stock: type, kind: str, family, kernel, graphs: int = 0) -> type:
+def fused(stock: type, kind: str, family, kernel) -> type:
     """The class that takes the stock one's place. One for each kernel, so that torch.compile knows it again."""
     forward = MAKERS[kind](kernel, family, stock)
     # Keep the name of the stock class: device_map uses it to find modules not to split, and FSDP to find modules to wrap.
     body = {"forward": forward, "_stock": stock, "__module__": stock.__module__, "__qualname__": stock.__qualname__}
     # A later kernelize of the Hub's library must not replace this layer: its layers do not take a residual.
-    body["_graphs"] = graphs
     body["kernel_condition"] = staticmethod(lambda module: False)
     return type(stock.__name__, (stock,), body)
 

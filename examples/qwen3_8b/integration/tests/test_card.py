@@ -1,12 +1,9 @@
 """The built kernel on a card, beside the stock model and beside the stock model in float32."""
 
-import copy
-import threading
-
 import pytest
 import torch
 import transformers
-from qwen3_kernels import config, graphs, optimize, restore
+from qwen3_kernels import config, optimize, restore
 from support import (
     CALLS,
     FAMILIES,
@@ -20,7 +17,7 @@ from support import (
     tokens,
     twin,
 )
-from transformers import DynamicCache, StaticCache
+from transformers import StaticCache
 
 pytestmark = needs_card
 CARD = "cuda"
@@ -333,154 +330,3 @@ def test_flash_attention_2():
     ours = optimize(twin(stock), kernel=built())
     with torch.no_grad():
         assert error(ours(ids()).logits, stock(ids()).logits) < 0.02 * stock(ids()).logits.float().std().item()
-
-
-def graphed(most=4, dtype=torch.bfloat16):
-    """The optimized model without graphs and with them."""
-    stock = smoke(dtype)
-    return optimize(twin(stock), kernel=built()), optimize(stock, kernel=built(), graphs=most)
-
-
-def captured(one):
-    return list(graphs._of_model[one.model].graphs.values()) if one.model in graphs._of_model else []
-
-
-def bits(one, other):
-    assert torch.equal(one.last_hidden_state, other.last_hidden_state)
-    for mine, theirs in zip(one.past_key_values.layers, other.past_key_values.layers):
-        assert torch.equal(mine.keys, theirs.keys) and torch.equal(mine.values, theirs.values)
-
-
-@pytest.mark.filterwarnings("error:.*CUDA graph")
-@pytest.mark.parametrize("no_grad", [torch.no_grad, torch.inference_mode])
-@pytest.mark.parametrize("shape", [(1, 128), (3, 37)], ids=str)
-def test_a_graph_of_a_prefill(shape, no_grad):
-    plain, ours = graphed()
-    with no_grad():
-        outputs = []
-        for s in range(4):
-            given = {"attention_mask": torch.ones(shape, device=CARD)} if s == 3 else {}
-            outputs.append(ours.model(ids(*shape, seed=s), past_key_values=DynamicCache(config=ours.config), **given))
-        assert len(captured(ours)) == 1
-        for s, output in enumerate(outputs):  # all of them, after the last replay
-            bits(output, plain.model(ids(*shape, seed=s)))
-        # A step that goes on from a replay.
-        past = outputs[3].past_key_values, plain.model(ids(*shape, seed=3)).past_key_values
-        bits(*(one.model(ids(shape[0], 1), past_key_values=cache) for one, cache in zip((ours, plain), past)))
-
-
-@pytest.mark.filterwarnings("error:.*CUDA graph")
-@pytest.mark.parametrize("told", [False, True], ids=["masks of the model", "masks given"])
-@torch.no_grad()
-def test_a_graph_of_a_decode_step(told):
-    plain, ours = graphed()
-    outputs = []
-    for one in (plain, ours):
-        cache = StaticCache(config=one.config, max_cache_len=32)
-        one.model(ids(2, 9), past_key_values=cache)
-        outputs.append([])
-        for s in range(5):
-            mask = (torch.arange(32, device=CARD) <= 9 + s).expand(2, 1, 1, 32)
-            given = {"attention_mask": {"full_attention": mask}} if told else {}
-            outputs[-1].append(one.model(ids(2, 1, seed=s), past_key_values=cache, **given))
-            assert cache.get_seq_length() == 10 + s
-    assert len(captured(ours)) == 1
-    for theirs, mine in zip(*outputs):
-        bits(mine, theirs)
-
-
-@pytest.mark.filterwarnings("error:.*CUDA graph")
-@pytest.mark.parametrize("cache", [None, "static"])
-def test_generating_with_graphs(cache):
-    plain, ours = graphed(dtype=torch.float32)
-    kwargs = dict(max_new_tokens=24, min_new_tokens=24, do_sample=False, pad_token_id=0, disable_compile=True)
-    for seed in range(3):
-        got, want = (m.generate(ids(2, 20, seed), cache_implementation=cache, **kwargs) for m in (ours, plain))
-        assert torch.equal(got, want)
-    assert captured(ours)
-
-
-@torch.no_grad()
-def test_what_a_graph_sees_of_a_change():
-    plain, ours = graphed(most=2)
-    for one in (plain, ours):
-        one(ids()), one(ids())
-        one.model.layers[1].mlp.down_proj.weight.mul_(2)
-    bits(ours.model(ids()), plain.model(ids()))
-    first = captured(ours)
-    for one in (plain, ours):
-        one.model.norm.weight = torch.nn.Parameter(one.model.norm.weight * 2)
-    for _ in range(3):
-        bits(ours.model(ids()), plain.model(ids()))
-    assert len(captured(ours)) == 1 and captured(ours) != first
-    other = copy.deepcopy(ours)
-    assert not captured(other)
-    other.model.norm.weight.mul_(2)
-    for _ in range(3):
-        assert torch.equal(other.model(ids())[0], 2 * plain.model(ids())[0])
-    for length in (5, 5, 6, 6, 7, 7):
-        bits(ours.model(ids(1, length)), plain.model(ids(1, length)))
-    assert len(captured(ours)) == 2
-    seen = []
-    hook = ours.model.layers[1].mlp.register_forward_hook(lambda *_: seen.append(1))
-    bits(ours.model(ids(1, 7)), plain.model(ids(1, 7)))
-    hook.remove()
-    bits(ours.model(ids(1, 7)), plain.model(ids(1, 7)))
-    assert len(seen) == 1
-    restore(ours)
-    assert not captured(ours)
-    ours(ids(1, 7))
-
-
-@torch.no_grad()
-def test_graphs_on_two_streams():
-    plain, ours = graphed()
-    want = [plain.model(ids(1, 64, seed=s)) for s in range(20)]
-    given = [ids(1, 64, seed=s) for s in range(20)]
-    for _ in range(2):
-        ours.model(given[0])
-    streams = [torch.cuda.Stream() for _ in range(2)]
-    torch.cuda.synchronize()
-    got = []
-    for s in range(20):
-        with torch.cuda.stream(streams[s % 2]):
-            got.append(ours.model(given[s]))
-    torch.cuda.synchronize()
-    for mine, theirs in zip(got, want):
-        bits(mine, theirs)
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
-def test_graphs_in_two_threads():
-    """With a capture of each length in one thread while the other runs."""
-    plain, ours = graphed()
-    given = [ids(1, 60 + s % 3, seed=s) for s in range(24)]
-    with torch.no_grad():
-        want = [plain.model(one) for one in given]
-    torch.cuda.synchronize()
-    got = [None] * len(given)
-
-    def run(first):
-        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
-            for s in range(first, len(given), 2):
-                got[s] = ours.model(given[s])
-            torch.cuda.current_stream().synchronize()
-
-    threads = [threading.Thread(target=run, args=(first,)) for first in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(captured(ours)) == 3
-    for mine, theirs in zip(got, want):
-        bits(mine, theirs)
-
-
-def test_a_replay_takes_fewer_launches():
-    one = smoke(torch.bfloat16, num_hidden_layers=4, layer_types=["full_attention"] * 4)
-    without = launched(optimize(one, kernel=built()), ids(1, 128))
-    optimize(restore(one), kernel=built(), graphs=1)
-    with torch.no_grad():
-        one(ids(1, 128))
-    print(f"launches of a prefill: {without} without a graph, {launched(one, ids(1, 128))} with one")
-    assert launched(one, ids(1, 128)) < without / 3
