@@ -1,7 +1,9 @@
 //! The contents of timed slots, written and compared on the card by the kernels of `contents.cu`.
 
+use std::ops::Range;
+
 use super::driver::GpuError;
-use super::{Buffer, Device, Launch, Modules};
+use super::{Batch, Buffer, Device, Launch, Modules};
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -139,13 +141,24 @@ impl Contents {
         other: (&Buffer, u64),
         bytes: u64,
     ) -> Result<Option<u64>, GpuError> {
+        let mut batch = Batch::new(device);
+        let found = self.comparing((device, &mut batch), one, other, bytes)?;
+        batch.finish("comparing memory")?;
+        Ok(first(batch.bytes(&found)))
+    }
+
+    /// Compares as [`Contents::compare`] does, as part of a submission; [`first`] reads the result from the bytes.
+    pub(crate) fn comparing(
+        &self,
+        (device, batch): (&Device, &mut Batch),
+        one: (&Buffer, u64),
+        other: (&Buffer, u64),
+        bytes: u64,
+    ) -> Result<Range<usize>, GpuError> {
         device.fill(&self.found, 0, 8, 0)?;
         device.fill(&self.found, 8, 8, 0xff)?;
         self.read(device, one, other, bytes)?;
-        let found = device.download(&self.found, 0, 16)?;
-        let (count, first) = found.split_at(8);
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        Ok((word(count) > 0).then(|| word(first) * 16))
+        batch.download(&self.found, 0, 16)
     }
 
     /// Launches the comparison of two images, in stream order.
@@ -190,4 +203,11 @@ impl Contents {
         };
         self.kernels.launch(device, &launch)
     }
+}
+
+/// The distance to the first 16 bytes that differ, from the 16 bytes that a comparison leaves.
+pub(crate) fn first(found: &[u8]) -> Option<u64> {
+    let (count, first) = found.split_at(8);
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    (word(count) > 0).then(|| word(first) * 16)
 }

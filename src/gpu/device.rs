@@ -17,8 +17,8 @@ pub struct Device {
     pub(super) stream: sys::CUstream,
     context: sys::CUcontext,
     ordinal: sys::CUdevice,
-    /// Page-locked memory for copies; none if the system refuses to lock memory.
-    staging: Mutex<Option<Staging>>,
+    /// Host memory for copies.
+    pub(super) staging: Mutex<Staging>,
 }
 
 impl Device {
@@ -66,19 +66,15 @@ impl Device {
         self.mark()?.wait(doing)
     }
 
-    /// Copies from host to device, in stream order. Returns when `bytes` may be changed; the copy may not have ended.
+    /// Copies from host to device, in stream order, and waits for the copy.
     pub(crate) fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let address = to.range(at, bytes.len() as u64)?;
         if bytes.is_empty() {
             return Ok(());
         }
-        if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            let wait = |copied: Event| copied.wait("copying to the card");
-            return staging.upload(self.stream, address, bytes, (|| self.mark(), wait));
-        }
-        // The synchronous copy may return before its last piece has arrived, and other streams do not wait for it.
-        // SAFETY: the range lies in the buffer; from pageable memory the call returns once the host's bytes are read.
-        unsafe { result::memcpy_htod_async(address, bytes, self.stream) }.said("copying to the card")
+        let wait = |copied: Event| copied.wait("copying to the card");
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        staging.upload(self.stream, address, bytes, (|| self.mark(), wait))
     }
 
     /// Copies from device to host, in stream order, and waits for the copy.
@@ -89,15 +85,9 @@ impl Device {
         if length == 0 {
             return Ok(Vec::new());
         }
-        if let Some(staging) = &mut *self.staging.lock().unwrap_or_else(PoisonError::into_inner) {
-            let wait = |copied: Event| copied.wait(DOING);
-            return staging.download(self.stream, address, length, (|| self.mark(), wait));
-        }
-        let mut bytes = vec![0; length];
-        // SAFETY: the range lies in the buffer, and the stream is waited for before the host's bytes are used.
-        unsafe { result::memcpy_dtoh_async(&mut bytes, address, self.stream) }.said(DOING)?;
-        self.finish(DOING)?;
-        Ok(bytes)
+        let wait = |copied: Event| copied.wait(DOING);
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        staging.download(self.stream, address, length, (|| self.mark(), wait))
     }
 
     /// Marks the present place in the stream.
@@ -121,9 +111,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if let Some(staging) = self.staging.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            staging.free();
-        }
+        self.staging.get_mut().unwrap_or_else(PoisonError::into_inner).free();
         // SAFETY: nothing uses the device afterwards; errors are ignored because the context may be lost.
         unsafe {
             let _ = result::stream::destroy(self.stream);

@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code)]
 
+mod batch;
 mod buffer;
 mod capture;
 mod card;
@@ -26,6 +27,7 @@ pub mod recording;
 mod staging;
 mod state;
 
+pub(crate) use batch::Batch;
 pub(crate) use buffer::Buffer;
 pub use card::{Card, probe};
 pub(crate) use card::{bus, slug};

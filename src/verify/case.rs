@@ -1,24 +1,23 @@
-//! One case on one code path: four launches, and a comparison of every byte. The three stages (drawing the inputs,
+//! One case on one code path: four launches, three of a large case, and a comparison of every byte. The three stages (drawing the inputs,
 //! launching, judging) work on different cases at the same time.
-
-use std::thread::ScopedJoinHandle;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::compare::{Scope, compare};
+use super::compare::{Sample, Scope, compare};
 use super::finding::Kind;
 use super::function::{Call, Given, Unanswered};
 use super::judge::{damaged, differing, judge, unwritten};
 use super::layout::Layout;
-use super::memory::Memory;
+use super::memory::{Area, Memory, distance};
 use super::path::{CodePath, Fault};
 use super::random::fresh_seed;
 use super::reference::oracle_for;
 use super::select::{COMPARED, Chosen};
 use super::slot::{Poison, Slot, results, tensors};
 use crate::base::{SplitMix64, cores};
+use crate::gpu::contents::first;
 use crate::gpu::recording::Outcome;
-use crate::gpu::{Buffer, Device, GpuError, Recording};
+use crate::gpu::{Batch, Device, GpuError, Recording};
 use crate::oracle::Oracle;
 use crate::project::{Bound, BoundTensor, Case, Inputs, Operation, OracleRef, Project};
 
@@ -65,6 +64,13 @@ const MANY_OPERATIONS: f64 = 5e10;
 /// slots.
 pub(super) const MOST_TIMED: u64 = 1 << 29;
 
+/// Elements of an output of such a shape that are compared with the oracle; the bench compares whole slots.
+const TIMED_SAMPLE: u64 = 1 << 22;
+
+/// Slots of this size, but for those of the bench's shapes, have two sets of inputs in place of three: small cases show what depends
+/// on the inputs alone.
+const FEWER: u64 = 1 << 21;
+
 /// Slots of this size are drawn on several threads.
 const LARGE: u64 = 1 << 24;
 
@@ -86,8 +92,9 @@ pub(super) struct Prepared {
     bound: Bound,
     layout: Layout,
     /// The slot of each run, and the index of its place in device memory. The first two runs have the same inputs and
-    /// different poison; the third has other inputs and is at the other place; the fourth has other inputs again.
-    runs: [(Slot, usize); 4],
+    /// different poison; the third has other inputs and is at the other place; the fourth has other inputs again. A large case has
+    /// no fourth, and its third is at either place.
+    runs: Vec<(Slot, usize)>,
     /// The references in Python for the runs of [`COMPARED`], where they ran in advance.
     references: Vec<Box<dyn Oracle>>,
 }
@@ -116,18 +123,21 @@ impl Prepared {
             let again = first.repoisoned(&bound, &layout, Poison::Finite);
             (first, again)
         };
+        let few = layout.bytes >= FEWER && !timed;
+        let third = || (!few).then(|| draw(Poison::Finite, 3));
         let ((first, again), second, third) = if layout.bytes < LARGE {
-            (twice(), draw(Poison::NotANumber, 2), draw(Poison::Finite, 3))
+            (twice(), draw(Poison::NotANumber, 2), third())
         } else {
             // Few large cases are under way at a time.
             std::thread::scope(|scope| -> Result<_> {
                 let second = scope.spawn(|| draw(Poison::NotANumber, 2));
-                let third = scope.spawn(|| draw(Poison::Finite, 3));
-                let joined = |thread: ScopedJoinHandle<Slot>| thread.join().map_err(|_| anyhow!("drawing panicked"));
-                Ok((twice(), joined(second)?, joined(third)?))
+                let first = twice();
+                Ok((first, second.join().map_err(|_| anyhow!("drawing panicked"))?, None))
             })?
         };
-        let runs = [(first, 0), (again, 0), (second, 1), (third, 0)];
+        let place = if few { usize::from(SplitMix64::mix(own).is_multiple_of(2)) } else { 1 };
+        let mut runs = vec![(first, 0), (again, 0), (second, place)];
+        runs.extend(third.map(|third| (third, 0)));
         let mut prepared = Self { bound, layout, runs, references: Vec::new() };
         let elements: u64 = prepared.bound.tensors.iter().map(BoundTensor::elements).sum();
         if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
@@ -136,12 +146,17 @@ impl Prepared {
         Ok(Some(prepared))
     }
 
+    /// The indices of the runs that are compared with the oracle.
+    fn compared(&self) -> &'static [usize] {
+        if self.runs.len() < 4 { &COMPARED[..2] } else { &COMPARED }
+    }
+
     fn references(&self, project: &Project, operation: &Operation) -> Result<Vec<Box<dyn Oracle>>> {
         let cores = cores();
         let at_once = (cores / REFERENCES).clamp(1, REFERENCES);
         let threads = (cores / (REFERENCES * at_once)).max(1);
         let mut all = Vec::new();
-        for some in COMPARED.chunks(at_once) {
+        for some in self.compared().chunks(at_once) {
             let some: Vec<_> = std::thread::scope(|scope| {
                 let started: Vec<_> = some
                     .iter()
@@ -185,7 +200,7 @@ impl Prepared {
     pub(super) fn launch(self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<Launched> {
         let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
         let (bound, layout) = (&self.bound, &self.layout);
-        let address = memory.reserve(device, 2 * layout.bytes)?.address();
+        let address = memory.reserve(device, 2 * layout.bytes)?.image.address();
         let places = [0, layout.bytes];
         let bases = places.map(|place| address + place);
         let launcher = &setting.operation.launcher;
@@ -193,40 +208,34 @@ impl Prepared {
             Ok(recordings) => recordings,
             Err(fault) => return Ok(CaseOutcome::from(fault).into()),
         };
-        let mut outcome = CaseOutcome::default();
-        let mut after: Vec<Vec<u8>> = Vec::new();
-        for (slot, place) in &self.runs {
-            let at = (memory.reserve(device, 2 * layout.bytes)?, places[*place]);
-            let doing = format!("running {}", case.label);
-            let replayed = replay(device, path, at, slot, &recordings[*place], &doing)
-                .and_then(|bytes| Ok((bytes, memory.disturbed(device, places[*place], layout.bytes)?)));
-            match replayed {
-                Ok((bytes, disturbed)) => {
-                    after.push(bytes);
-                    outcome.faults.extend(disturbed.map(|what| (Kind::RedZone, what)));
+        let area = memory.reserve(device, 2 * layout.bytes)?;
+        let runs: Vec<_> = self.runs.iter().map(|(slot, place)| (slot, places[*place], &recordings[*place])).collect();
+        let (after, disturbed) = match replay(device, path, area, &runs, &format!("running {}", case.label)) {
+            Ok(replayed) => replayed,
+            Err(error) => {
+                let mut outcome = CaseOutcome::from((Kind::LaunchFailed, error.to_string()));
+                outcome.lost = error.sticky;
+                if !outcome.lost {
+                    // The slot lies in the memory, but not in its guarded copy.
+                    memory.free();
                 }
-                Err(error) => {
-                    outcome.lost = error.sticky;
-                    outcome.faults.push((Kind::LaunchFailed, error.to_string()));
-                    if !outcome.lost {
-                        // The slot lies in the memory, but not in its guarded copy.
-                        memory.free();
-                    }
-                    return Ok(outcome.into());
-                }
+                return Ok(outcome.into());
             }
-            outcome.launches += 1;
-        }
+        };
+        let mut outcome = CaseOutcome { launches: runs.len() as u64, ..CaseOutcome::default() };
+        outcome.faults.extend(disturbed.map(|what| (Kind::RedZone, what)));
         let mut direct_faults = None;
         if let Some(run) = direct.filter(|_| outcome.faults.is_empty() && layout.bytes <= MOST_DIRECT) {
             outcome.direct = 1;
+            // A large case has no fourth run.
+            let run = run.min(self.runs.len() - 1);
             let slots = (self.runs[run].0.bytes.as_slice(), after[run].as_slice());
             direct_faults = path.direct(launcher, bound, layout, slots)?;
         }
         Ok(Launched { outcome, to_judge: Some((self, after)), direct: direct_faults })
     }
 
-    /// Judges the slots after the four launches.
+    /// Judges the slots after their launches.
     fn judge(&self, (project, operation, chosen): Judged, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
         let (bound, layout) = (&self.bound, &self.layout);
         let mut pairs = self.runs.iter().zip(after);
@@ -237,11 +246,11 @@ impl Prepared {
         }
         let Chosen { case, timed, .. } = chosen;
         outcome.left_to_bench = *timed && bound.flops > MANY_OPERATIONS;
-        let compared = if outcome.left_to_bench { &[][..] } else { &COMPARED };
+        let compared = if outcome.left_to_bench { &[][..] } else { self.compared() };
         let scope = Scope {
             non_finite: case.inputs == Inputs::NonFinite,
             alike: case.inputs == Inputs::Constant,
-            sampled: timed.then(fresh_seed),
+            sampled: timed.then(|| Sample { seed: fresh_seed(), elements: TIMED_SAMPLE }),
         };
         for (place, index) in compared.iter().copied().enumerate() {
             let given = tensors(bound, layout, &self.runs[index].0.bytes, &after[index]);
@@ -272,7 +281,7 @@ pub(super) type Judged<'a> = (&'a Project, &'a Operation, &'a Chosen);
 /// A case after its launches, to be judged while the next one is launched.
 pub(super) struct Launched {
     outcome: CaseOutcome,
-    /// The case, and its slots after the four launches; none if the launches did not complete.
+    /// The case, and its slots after their launches; none if the launches did not complete.
     to_judge: Option<(Prepared, Vec<Vec<u8>>)>,
     /// The fault of the launch outside of capture. It is reported only if there is no other.
     direct: Option<Fault>,
@@ -303,22 +312,56 @@ impl Launched {
     }
 }
 
-/// Uploads a slot, replays a recording on it, and downloads it.
+/// A slot, its place in the card's memory, and the recording that is launched on it.
+type Run<'a> = (&'a Slot, u64, &'a Recording);
+
+/// Uploads slots, replays recordings on them, and downloads them, one after another and with as few waits as possible. Returns the
+/// slots, and what the first launch that wrote outside of its slot wrote there.
 fn replay(
     device: &Device,
     path: &CodePath,
-    (buffer, place): (&Buffer, u64),
-    slot: &Slot,
-    recording: &Recording,
+    area: Area,
+    runs: &[Run],
     doing: &str,
-) -> Result<Vec<u8>, GpuError> {
-    device.upload(buffer, place, &slot.bytes)?;
-    device.finish(doing)?;
-    for launch in &recording.launches {
-        path.modules.launch(device, launch)?;
+) -> Result<(Vec<Vec<u8>>, Option<String>), GpuError> {
+    let launch =
+        |recording: &Recording| recording.launches.iter().try_for_each(|launch| path.modules.launch(device, launch));
+    let bytes = runs.iter().map(|(slot, ..)| slot.bytes.len() as u64).max().unwrap_or(0);
+    // Each run has a slot to upload, one to download, and the result of a comparison.
+    let at_once = Batch::ROOM / (2 * bytes.next_multiple_of(Batch::UNIT) + Batch::UNIT);
+    let mut after = Vec::new();
+    let mut disturbed = None;
+    for some in runs.chunks(usize::try_from(at_once).unwrap_or(usize::MAX).max(1)) {
+        let large = at_once == 0;
+        let mut batch = Batch::new(device);
+        let mut left = Vec::new();
+        for (slot, place, recording) in some {
+            let mut slot_left = None;
+            if large {
+                drop(batch);
+                device.upload(area.image, *place, &slot.bytes)?;
+                launch(recording)?;
+                device.finish(doing)?;
+                after.push(device.download(area.image, *place, bytes)?);
+                batch = Batch::new(device);
+            } else {
+                batch.upload(area.image, *place, &slot.bytes)?;
+                launch(recording)?;
+                slot_left = Some(batch.download(area.image, *place, bytes)?);
+            }
+            left.push((slot_left, area.guard((device, &mut batch), *place, bytes)?, place));
+        }
+        batch.finish(doing)?;
+        for (slot, found, place) in left {
+            after.extend(slot.map(|slot| batch.bytes(&slot).to_vec()));
+            let wrote = first(batch.bytes(&found)).map(|byte| distance(byte, *place, bytes));
+            disturbed = disturbed.or(wrote);
+        }
     }
-    device.finish(doing)?;
-    device.download(buffer, place, slot.bytes.len() as u64)
+    if disturbed.is_some() {
+        area.restore(device)?;
+    }
+    Ok((after, disturbed))
 }
 
 /// Checks that the launcher refuses a case: it returns an error code, and launches nothing.

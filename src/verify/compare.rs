@@ -94,19 +94,25 @@ pub(crate) struct Scope {
     pub(crate) non_finite: bool,
     /// Rows are of equal elements, whose roundings are equal and do not average out.
     pub(crate) alike: bool,
-    /// Where an output is large, only rows that are drawn from this seed.
-    pub(crate) sampled: Option<u64>,
+    /// Of an output that takes the oracle longer, only drawn rows.
+    pub(crate) sampled: Option<Sample>,
 }
 
-/// Elements of an output above which rows are drawn, where [`Scope::sampled`] is set.
-const SAMPLE: u64 = 1 << 22;
+/// Rows that are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    /// Seed of the draw; not known to the candidate.
+    pub(crate) seed: u64,
+    /// Elements that the oracle reads for an output, at most, but for at least 64 rows.
+    pub(crate) elements: u64,
+}
 
 impl Scope {
     /// The drawn rows, with the first and the last; none: all are compared.
     fn rows(self, rows: u64, elements: u64) -> Option<Vec<u64>> {
-        let seed = self.sampled.filter(|_| rows.saturating_mul(elements) > SAMPLE)?;
-        let mut random = Random::new(seed, rows);
-        let count = (SAMPLE / elements.max(1)).max(64);
+        let sample = self.sampled.filter(|sample| rows.saturating_mul(elements) > sample.elements)?;
+        let mut random = Random::new(sample.seed, rows);
+        let count = (sample.elements / elements.max(1)).max(64);
         let drawn = (0..count).map(|_| random.below(rows)).chain([0, rows - 1]);
         Some(drawn.collect::<BTreeSet<_>>().into_iter().collect())
     }
@@ -503,7 +509,8 @@ mod tests {
 
     #[test]
     fn rows_of_large_outputs_are_drawn_with_the_ends_among_them() {
-        let scope = Scope { sampled: Some(7), ..Scope::default() };
+        let sampled = Some(Sample { seed: 7, elements: 1 << 22 });
+        let scope = Scope { sampled, ..Scope::default() };
         assert_eq!(scope.rows(1024, 4096), None);
         assert_eq!(Scope::default().rows(1 << 20, 4096), None);
         let rows = scope.rows(1 << 20, 4096).unwrap_or_default();

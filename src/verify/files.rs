@@ -61,3 +61,28 @@ fn fingerprint(path: &Path) -> std::io::Result<(Stamp, [u8; 32])> {
     let bytes = std::fs::read(path)?;
     Ok((stamp, Sha256::digest(&bytes).into()))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_changed_if_its_content_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kernel.toml");
+        std::fs::write(&path, "one").unwrap();
+        let seen = fingerprint(&path).unwrap();
+        let files = Files(vec![(path.clone(), seen.0, seen.1)]);
+        assert_eq!(files.changed(), None);
+        // Another file with the same content, as a backup makes it.
+        let copy = folder.path().join("copy");
+        std::fs::write(&copy, "one").unwrap();
+        std::fs::rename(&copy, &path).unwrap();
+        assert_eq!(files.changed(), None);
+        std::fs::write(&path, "two").unwrap();
+        assert!(files.changed().is_some_and(|what| what.contains("kernel.toml changed")));
+        std::fs::remove_file(&path).unwrap();
+        assert!(files.changed().is_some());
+    }
+}

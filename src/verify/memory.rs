@@ -1,10 +1,12 @@
 //! The device memory of a verification. The memory outside of the slot is guarded as well: a copy of the whole buffer
 //! is kept on the card, and compared after each launch.
 
+use std::ops::Range;
+
 use super::random::fresh_seed;
 use crate::gpu::contents::{Content, Contents, Region};
 use crate::gpu::graph::driver_copy;
-use crate::gpu::{Buffer, Device, GpuError};
+use crate::gpu::{Batch, Buffer, Device, GpuError};
 
 /// The minimum size in bytes, so that small slots, too, are followed by much guarded memory.
 const LEAST: u64 = 1 << 24;
@@ -26,8 +28,13 @@ struct Guarded {
 }
 
 impl Memory {
-    /// A buffer of at least `bytes`.
-    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<&Buffer, GpuError> {
+    /// Memory of at least `bytes`.
+    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<Area<'_>, GpuError> {
+        let contents = match self.contents.take() {
+            Some(contents) => contents,
+            None => Contents::new(device)?,
+        };
+        let contents = &*self.contents.insert(contents);
         let large = self.guarded.take().filter(|guarded| guarded.image.bytes() >= bytes);
         let guarded = if let Some(guarded) = large {
             guarded
@@ -35,33 +42,47 @@ impl Memory {
             // Less on a card with little free memory.
             let least = LEAST.min(device.free_bytes()? / 16);
             let bytes = if bytes > LARGE { bytes } else { bytes.max(least).next_power_of_two() };
-            let contents = match self.contents.take() {
-                Some(contents) => contents,
-                None => Contents::new(device)?,
-            };
-            Guarded::new(device, self.contents.insert(contents), bytes.next_multiple_of(1 << 22))?
+            Guarded::new(device, contents, bytes.next_multiple_of(1 << 22))?
         };
-        Ok(&self.guarded.insert(guarded).image)
+        let Guarded { image, kept } = &*self.guarded.insert(guarded);
+        Ok(Area { contents, image, kept })
     }
 
     /// Frees the memory: what follows needs less, and all of it is compared after each launch.
     pub(super) fn free(&mut self) {
         self.guarded = None;
     }
+}
 
-    /// What the last launch, on the slot at `place`, wrote outside of this slot.
-    pub(super) fn disturbed(&self, device: &Device, place: u64, bytes: u64) -> Result<Option<String>, GpuError> {
-        let (Some(contents), Some(Guarded { image, kept })) = (&self.contents, &self.guarded) else { return Ok(None) };
+/// Memory for the slots of a case.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area<'a> {
+    contents: &'a Contents,
+    /// Where the slots lie.
+    pub(super) image: &'a Buffer,
+    kept: &'a Buffer,
+}
+
+impl Area<'_> {
+    /// Compares everything outside of the slot at `place` with what it was before the last launch, as part of a submission, and
+    /// erases the slot, which has been downloaded: a second launch on the same inputs must not find results there.
+    pub(super) fn guard(
+        &self,
+        (device, batch): (&Device, &mut Batch),
+        place: u64,
+        bytes: u64,
+    ) -> Result<Range<usize>, GpuError> {
+        let Self { contents, image, kept } = *self;
         driver_copy(device, (kept, place), (image, place), bytes)?;
-        let Some(byte) = contents.compare(device, (image, 0), (kept, 0), image.bytes())? else {
-            // Erases the results, which the host has downloaded: a second launch on the same inputs must not find them.
-            device.fill(image, place, bytes, 0)?;
-            device.fill(kept, place, bytes, 0)?;
-            return Ok(None);
-        };
-        // Makes both buffers equal again for the next launch.
-        driver_copy(device, (image, 0), (kept, 0), image.bytes())?;
-        Ok(Some(distance(byte, place, bytes)))
+        let found = contents.comparing((device, batch), (image, 0), (kept, 0), image.bytes())?;
+        device.fill(image, place, bytes, 0)?;
+        device.fill(kept, place, bytes, 0)?;
+        Ok(found)
+    }
+
+    /// Makes memory that a launch wrote outside of its slot what it was, for the next launch.
+    pub(super) fn restore(&self, device: &Device) -> Result<(), GpuError> {
+        driver_copy(device, (self.image, 0), (self.kept, 0), self.image.bytes())
     }
 }
 
@@ -76,8 +97,8 @@ impl Guarded {
     }
 }
 
-/// Where the 16 bytes at `byte` lie relative to a slot.
-fn distance(byte: u64, place: u64, bytes: u64) -> String {
+/// Where the 16 bytes at `byte`, which a launch wrote, lie relative to its slot.
+pub(super) fn distance(byte: u64, place: u64, bytes: u64) -> String {
     if byte < place {
         format!("memory {} bytes before the case's own was written", place - byte)
     } else {

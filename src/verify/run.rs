@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<()> {
         for case in operation.cases(&operation.reject, self.report.seed)? {
-            let base = self.memory.reserve(&self.device, 1 << 22)?.address();
+            let base = self.memory.reserve(&self.device, 1 << 22)?.image.address();
             summary.cases += 1;
             if let Some(fault) = check_refusal(path, operation, &case, base)? {
                 findings.add(&case, fault);

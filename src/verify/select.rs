@@ -8,7 +8,7 @@ use super::random::Random;
 use crate::project::{Case, CaseSet, Inputs, Operation};
 use crate::worker::Choice;
 
-/// The indices of the runs that are compared with the oracle. Run 1 differs from run 0 only in poison: its outputs are
+/// The indices of the runs that are compared with the oracle; of a large case, the first two of them. Run 1 differs from run 0 only in poison: its outputs are
 /// compared with those of run 0 instead.
 pub(super) const COMPARED: [usize; 3] = [0, 2, 3];
 
