@@ -134,12 +134,6 @@ def _is_empty(cache) -> bool:
     return cache is None or (type(cache) is DynamicCache and cache.get_seq_length() == 0)
 
 
-def _is_compiled() -> bool:
-    """Whether torch.compile traces this call. What torch.export traces may be called with one token, which is not causal."""
-    exporting = getattr(torch.compiler, "is_exporting", None)  # from torch 2.7 on
-    return torch.compiler.is_compiling() and not (exporting is not None and exporting())
-
-
 def model(kernel, family: Family, stock: type):
     """The stock forward. It leaves out the mask of a causal attention and says is_causal instead, but not while torch.compile
     traces it: then it makes the mask, with which attention takes up to three times as long. Where the arguments alone say
@@ -148,7 +142,7 @@ def model(kernel, family: Family, stock: type):
     @functools.wraps(stock.forward)
     def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
         if (
-            _is_compiled()
+            torch.compiler.is_dynamo_compiling()
             and attention_mask is None
             and position_ids is None
             and _is_empty(past_key_values)
