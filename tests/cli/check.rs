@@ -768,6 +768,45 @@ fn functional_ops_are_faked_in_python_or_for_meta_in_cpp() {
 }
 
 #[test]
+fn an_op_may_be_implemented_or_defined_in_python() {
+    let binding = |ops: &str| {
+        format!(
+            "#include <torch/library.h>\n#include \"registration.h\"\n#include \"torch_binding.h\"\n\
+             TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {{\n{ops}}}\nREGISTER_EXTENSION(TORCH_EXTENSION_NAME)\n"
+        )
+    };
+    let defined = "  ops.def(\"scale(Tensor input, float factor) -> Tensor\");\n";
+    let implemented = "  ops.impl(\"scale\", torch::kCUDA, &scale);\n";
+    let custom = "@torch.library.custom_op(add_op_namespace_prefix(\"scale\"), mutates_args=())\ndef scale_op(x: torch.Tensor) -> torch.Tensor:\n    return x\n";
+    let kernel =
+        "@scale_op.register_kernel(\"cuda\")\ndef cuda(x):\n    return x.clone()\n\n\ny = ops.scale\nz = torch.add\n";
+    let cases: [(&str, &str, bool); 5] = [
+        (defined, "", true),
+        (defined, kernel, false),
+        (implemented, "", true),
+        (implemented, custom, false),
+        (implemented, "x = torch.library\n", true),
+    ];
+    for (cpp, python, mismatch) in cases {
+        let init = format!(
+            "import torch\n\nfrom ._ops import add_op_namespace_prefix, ops\n\n{python}\n__all__ = [\"ops\"]\n"
+        );
+        let test =
+            project(&[("torch-ext/torch_binding.cpp", &binding(cpp)), ("torch-ext/scale_rows/__init__.py", &init)]);
+        let found = found(&test, "p");
+        assert_eq!(found.iter().any(|rule| rule == "torch/op-mismatch"), mismatch, "{cpp}{python}: {found:?}");
+    }
+}
+
+#[test]
+fn modules_of_one_framework_are_no_others() {
+    let init = "import tvm_ffi\nimport jax\n\nfrom ._ops import ops\n\n__all__ = [\"ops\", \"jax\", \"tvm_ffi\"]\n";
+    let test = project(&[("torch-ext/scale_rows/__init__.py", init)]);
+    let ran = found(&test, "p");
+    assert_eq!(ran.iter().filter(|rule| rule.starts_with("python/")).count(), 2, "{ran:?}");
+}
+
+#[test]
 fn what_looks_bad_in_comments_strings_macros_and_dead_code_is_no_finding() {
     let source = "// PYBIND11_MODULE(x, m) {}\n/* #include <torch/extension.h>\n k<<<1, 2>>>(); */\n\
                   const char *text = \"k<<<1, 2>>>(); PYBIND11_MODULE(x, m)\";\nconst char *raw = R\"x(\n#include <pybind11/pybind11.h>\n\
