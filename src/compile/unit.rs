@@ -407,3 +407,45 @@ fn kernels(cubin: &[u8], arch: u32, usage: impl Fn(&str) -> Option<Usage>) -> Re
     kernels.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.symbol.cmp(&b.symbol)));
     Ok(kernels)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_of_one_compiler_and_one_host_compiler() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name: &str, content: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        };
+        part("bin/nvcc", "nvcc");
+        part("nvvm/bin/cicc", "cicc");
+        let toolchain = Toolchain {
+            nvcc: folder.path().join("bin/nvcc"),
+            version: "13.0.88".to_owned(),
+            origin: "CUDA_HOME".to_owned(),
+            library_dirs: Vec::new(),
+        };
+        let host = |path: &str, version: &str| HostCompiler {
+            path: path.into(),
+            version: version.to_owned(),
+            origin: "CXX".to_owned(),
+        };
+        let gcc = host("/usr/bin/g++", "g++ 12.2.0");
+        let first = identity(&toolchain, &gcc);
+        assert_eq!(first, identity(&Toolchain { origin: "PATH".to_owned(), ..toolchain.clone() }, &gcc));
+        let later = Toolchain { version: "13.1.0".to_owned(), ..toolchain.clone() };
+        let others = [
+            identity(&later, &gcc),
+            identity(&toolchain, &host("/usr/bin/g++", "g++ 13.1.0")),
+            identity(&toolchain, &host("/opt/bin/g++", "g++ 12.2.0")),
+        ];
+        assert!(others.iter().all(|other| *other != first), "{others:?}");
+        // A wheel of another release, under the same nvcc.
+        part("nvvm/bin/cicc", "another");
+        assert_ne!(identity(&toolchain, &gcc), first);
+    }
+}
