@@ -372,6 +372,11 @@ mod tests {
         assert_eq!(words("#error don't\na"), ["a"]);
         assert_eq!(words("/* never closed"), Vec::<&str>::new());
         assert_eq!(words("s = \"never closed\nb"), ["s", "=", "\"never closed", "b"]);
+        // A delimiter has at most 16 characters.
+        let whole = "R\"0123456789abcdef(a)\" b)0123456789abcdef\"";
+        assert_eq!(words(&format!("{whole} c")), [whole, "c"]);
+        let longer = "R\"0123456789abcdefg(a\"";
+        assert_eq!(words(&format!("{longer} b")), [longer, "b"]);
     }
 
     #[test]

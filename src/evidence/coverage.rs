@@ -63,3 +63,19 @@ fn digest_of(archs: &[u32], device: &BTreeMap<String, Vec<(PathBuf, PathBuf)>>) 
     }
     device_digest(&targets).map(Some)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_of_other_projects_covers_nothing() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("evidence");
+        // Without machine code, none is of it.
+        let found = coverage(&dir, "transpose", &BTreeMap::new()).unwrap();
+        assert!(found.same.is_empty() && found.same_before.is_empty());
+        let names: Vec<_> = found.other.iter().map(|path| path.file_name().unwrap().to_string_lossy()).collect();
+        assert!(!names.is_empty() && names.iter().all(|name| name.starts_with("transpose-")), "{names:?}");
+    }
+}
