@@ -315,8 +315,9 @@ impl Launched {
 /// A slot, its place in the card's memory, and the recording that is launched on it.
 type Run<'a> = (&'a Slot, u64, &'a Recording);
 
-/// Uploads slots, replays recordings on them, and downloads them, one after another and with as few waits as possible. Returns the
-/// slots, and what the first launch that wrote outside of its slot wrote there.
+/// Uploads slots, replays recordings on them, and downloads them, one after another. Returns the slots, and what the first launch
+/// that wrote outside of its slot wrote there. Each launch is waited for: the card can write page-locked memory, where results of an
+/// earlier launch must not lie while a later one runs.
 fn replay(
     device: &Device,
     path: &CodePath,
@@ -324,39 +325,30 @@ fn replay(
     runs: &[Run],
     doing: &str,
 ) -> Result<(Vec<Vec<u8>>, Option<String>), GpuError> {
-    let launch =
-        |recording: &Recording| recording.launches.iter().try_for_each(|launch| path.modules.launch(device, launch));
-    let bytes = runs.iter().map(|(slot, ..)| slot.bytes.len() as u64).max().unwrap_or(0);
-    // Each run has a slot to upload, one to download, and the result of a comparison.
-    let at_once = Batch::ROOM / (2 * bytes.next_multiple_of(Batch::UNIT) + Batch::UNIT);
     let mut after = Vec::new();
     let mut disturbed = None;
-    for some in runs.chunks(usize::try_from(at_once).unwrap_or(usize::MAX).max(1)) {
-        let large = at_once == 0;
+    for (slot, place, recording) in runs {
+        let bytes = slot.bytes.len() as u64;
+        let launch = || recording.launches.iter().try_for_each(|launch| path.modules.launch(device, launch));
+        // A slot to upload, one to download, and the result of a comparison.
+        let fits = 2 * bytes.next_multiple_of(Batch::UNIT) + Batch::UNIT <= Batch::ROOM;
+        if !fits {
+            device.upload(area.image, *place, &slot.bytes)?;
+            launch()?;
+            device.finish(doing)?;
+            after.push(device.download(area.image, *place, bytes)?);
+        }
         let mut batch = Batch::new(device);
-        let mut left = Vec::new();
-        for (slot, place, recording) in some {
-            let mut slot_left = None;
-            if large {
-                drop(batch);
-                device.upload(area.image, *place, &slot.bytes)?;
-                launch(recording)?;
-                device.finish(doing)?;
-                after.push(device.download(area.image, *place, bytes)?);
-                batch = Batch::new(device);
-            } else {
-                batch.upload(area.image, *place, &slot.bytes)?;
-                launch(recording)?;
-                slot_left = Some(batch.download(area.image, *place, bytes)?);
-            }
-            left.push((slot_left, area.guard((device, &mut batch), *place, bytes)?, place));
+        let mut left = None;
+        if fits {
+            batch.upload(area.image, *place, &slot.bytes)?;
+            launch()?;
+            left = Some(batch.download(area.image, *place, bytes)?);
         }
+        let found = area.guard((device, &mut batch), *place, bytes)?;
         batch.finish(doing)?;
-        for (slot, found, place) in left {
-            after.extend(slot.map(|slot| batch.bytes(&slot).to_vec()));
-            let wrote = first(batch.bytes(&found)).map(|byte| distance(byte, *place, bytes));
-            disturbed = disturbed.or(wrote);
-        }
+        after.extend(left.map(|left| batch.bytes(&left).to_vec()));
+        disturbed = disturbed.or_else(|| first(batch.bytes(&found)).map(|byte| distance(byte, *place, bytes)));
     }
     if disturbed.is_some() {
         area.restore(device)?;
