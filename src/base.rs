@@ -70,7 +70,7 @@ impl SplitMix64 {
     }
 
     /// The generator's output function: a bijection in which every input bit affects every output bit.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mix(value: u64) -> u64 {
         let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

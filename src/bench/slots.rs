@@ -3,7 +3,7 @@
 use crate::base::cores;
 use crate::gpu::contents::Region;
 use crate::project::{Bound, BoundTensor};
-use crate::verify::layout::{Layout, runs};
+use crate::verify::layout::{Layout, span_bytes, write};
 use crate::verify::slot::Slot;
 use crate::verify::timed::{content, distinct, drawn};
 
@@ -76,13 +76,10 @@ impl<'a> Slots<'a> {
             if !tensor.role.is_given() {
                 continue;
             }
-            let drawn = drawn(tensor, content(tensor, index, round.seed), slot);
-            let start = usize::try_from(region.at).unwrap_or(0);
-            let mut from = 0;
-            runs(tensor, |run| {
-                let length = run.len();
-                bytes[start + run.start..start + run.end].copy_from_slice(&drawn[from..from + length]);
-                from += length;
+            let start = usize::try_from(region.at).unwrap_or(usize::MAX);
+            let end = start + usize::try_from(span_bytes(tensor)).unwrap_or(usize::MAX);
+            write(tensor, &mut bytes[start..end], |into| {
+                drawn(tensor, content(tensor, index, round.seed), slot, into);
             });
         }
         Slot { bytes }

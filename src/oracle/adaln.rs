@@ -9,6 +9,7 @@
 use super::arguments::Arguments;
 use super::gate_residual::{check_modulation, modulation, rows_per_modulation, sums};
 use super::rounding::{FP32, Grid};
+use super::view::Row;
 use super::wide::{Work, totals, wide};
 use super::{Expected, Oracle, Tensors};
 use crate::project::DType;
@@ -57,7 +58,8 @@ impl AdaLn {
         let names = ["weight", "bias", "scale", "shift", "gate", "scale_table", "shift_table", "gate_table"];
         check_modulation(given, &names, x)?;
         let width = usize::try_from(x.row_length())?;
-        let row = |name: &str, absent: f64| given.tensors.row(name, 0).unwrap_or_else(|| vec![absent; width]);
+        let row =
+            |name: &str, absent: f64| given.tensors.row(name, 0).map_or_else(|| vec![absent; width], |row| row.clone());
         #[allow(clippy::cast_precision_loss)]
         let terms = x.row_length().min(4096) as f64;
         Ok(Self {
@@ -77,25 +79,23 @@ impl AdaLn {
     }
 
     /// The input of the norm. Its slack is how far the value that the candidate stored may be from it.
-    fn normalised(&self, tensors: &Tensors, row: u64) -> Expected {
-        let mut input = Expected::default();
+    fn normalised(&self, tensors: &Tensors, row: u64) -> [Row; 2] {
+        let mut input = [Row::new(), Row::new()];
+        let [values, slack] = &mut input;
         let stored = match self.kind {
             Kind::LayerNorm | Kind::Modulated => tensors.get("x"),
             Kind::Gated => tensors.get("sum"),
             Kind::GatedInPlace => None,
         };
         if let Some(stored) = stored {
-            stored.row(row, &mut input.values);
-            input.slack.resize(input.values.len(), 0.0);
+            stored.row(row, values);
+            slack.resize(values.len(), 0.0);
             return input;
         }
         // In place, the sum replaces h, so the candidate's sum is not known. It is rounded here; near a tie, and in f32, the
         // candidate may have stored a neighbour.
-        sums(tensors, row, self.rows_per_modulation, &mut input);
-        let grid = Grid::of(self.dtype);
-        for (value, slack) in input.values.iter_mut().zip(&mut input.slack) {
-            (*value, *slack) = grid.round_within(*value, *slack);
-        }
+        sums(tensors, row, self.rows_per_modulation, (values, slack));
+        wide(Stored { grid: Grid::of(self.dtype), values, slack });
         input
     }
 }
@@ -116,17 +116,17 @@ impl Oracle for AdaLn {
 
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         if output == 1 {
-            sums(tensors, row, self.rows_per_modulation, expected);
+            sums(tensors, row, self.rows_per_modulation, (&mut expected.values, &mut expected.slack));
             return;
         }
         expected.clear();
-        let input = self.normalised(tensors, row);
+        let [values, slacks] = self.normalised(tensors, row);
         let each = self.rows_per_modulation;
         let mut scale = modulation(tensors, "scale", "scale_table", row, each);
         let mut shift = modulation(tensors, "shift", "shift_table", row, each);
-        scale.resize(input.values.len(), 0.0);
-        shift.resize(input.values.len(), 0.0);
-        wide(Modulated { oracle: self, input: &input, scale: &scale, shift: &shift, expected });
+        scale.resize(values.len(), 0.0);
+        shift.resize(values.len(), 0.0);
+        wide(Modulated { oracle: self, values: &values, slacks: &slacks, scale: &scale, shift: &shift, expected });
     }
 
     fn relative_norm(&self, output: usize) -> Option<f64> {
@@ -136,10 +136,29 @@ impl Oracle for AdaLn {
     }
 }
 
+/// Rounds the sums of one row as the candidate did before it stored them.
+struct Stored<'a> {
+    grid: Grid,
+    values: &'a mut [f64],
+    slack: &'a mut [f64],
+}
+
+impl Work for Stored<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        for (value, slack) in self.values.iter_mut().zip(self.slack) {
+            (*value, *slack) = self.grid.round_within(*value, *slack);
+        }
+    }
+}
+
 /// The norm of one row, with its modulation.
 struct Modulated<'a> {
     oracle: &'a AdaLn,
-    input: &'a Expected,
+    values: &'a [f64],
+    slacks: &'a [f64],
     scale: &'a [f64],
     shift: &'a [f64],
     expected: &'a mut Expected,
@@ -151,7 +170,7 @@ impl Work for Modulated<'_> {
     #[inline(always)]
     #[allow(clippy::cast_precision_loss)]
     fn run<const ROWS: usize>(self) {
-        let Self { oracle, input: Expected { values, slack: slacks }, .. } = self;
+        let Self { oracle, values, slacks, .. } = self;
         let over = |total: f64| total / values.len() as f64;
         let [total, sizes, slack] = totals(values, slacks, |v, s| [v, v.abs(), s]).map(over);
         let (mean, mean_slack) = if oracle.layer { (total, oracle.sum * sizes + slack) } else { (0.0, 0.0) };
@@ -162,8 +181,7 @@ impl Work for Modulated<'_> {
         // slack of the input. With an infinite variance the reciprocal root is 0, and has no error.
         let off = (0.5 * mean_slack * mean_slack + stored) * inverse * inverse;
         let root = oracle.root + if inverse > 0.0 { off } else { 0.0 };
-        self.expected.values.resize(values.len(), 0.0);
-        self.expected.slack.resize(values.len(), 0.0);
+        self.expected.zeros(values.len());
         let into = self.expected.values.iter_mut().zip(&mut self.expected.slack);
         let affine = oracle.weight.iter().zip(&oracle.bias).zip(self.scale.iter().zip(self.shift));
         for ((into, (value, slack)), ((weight, bias), (scale, shift))) in

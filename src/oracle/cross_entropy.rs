@@ -13,6 +13,8 @@ use super::arguments::Arguments;
 use super::exp::exponentials;
 use super::rounding::FP32;
 use super::softmax::{ARGUMENT, EXPONENTIAL, RowSum, UNDERFLOW};
+use super::view::Row;
+use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors};
 
 /// The parameters of a case, forward or backward.
@@ -62,7 +64,7 @@ impl Setting {
 }
 
 /// A row of logits, and its target.
-fn inputs(tensors: &Tensors, row: u64) -> Option<(Vec<f64>, f64)> {
+fn inputs(tensors: &Tensors, row: u64) -> Option<(Row, f64)> {
     Some((tensors.row("logits", row)?, of_row(tensors, "targets", row)?))
 }
 
@@ -203,27 +205,58 @@ impl Oracle for Backward {
             return;
         };
         if self.0.is_ignored(target) {
-            for _ in &logits {
-                expected.push(0.0, 0.0);
-            }
+            expected.zeros(logits.len());
             return;
         }
         let Some(column) = self.0.column(target) else {
             return;
         };
         let share = self.0.smoothing / logits.len() as f64;
-        let distances: Vec<f64> = logits.iter().map(|x| x - lse).collect();
-        let mut likely = Vec::new();
+        let mut distances = logits;
+        for x in distances.iter_mut() {
+            *x -= lse;
+        }
+        let mut likely = Row::new();
         exponentials(&distances, &mut likely);
-        for (at, (d, p)) in distances.into_iter().zip(likely).enumerate() {
-            let hit = if at == column { 1.0 - self.0.smoothing } else { 0.0 };
-            // The exponential, which magnifies the rounding of its argument; two subtractions of rounded terms (3); the
-            // last product.
-            let exponential = if p > 0.0 { p * (EXPONENTIAL + ARGUMENT * d.abs()) } else { 0.0 };
-            let error = exponential + 3.0 * (p + hit + share);
-            let value = (p - hit - share) * dloss;
-            let slack = (error * dloss.abs() + 2.0 * value.abs()) * FP32;
-            expected.push(value, slack + UNDERFLOW * (1.0 + dloss.abs()));
+        expected.zeros(distances.len());
+        wide(Gradient { likely: &likely, distances: &distances, share, dloss, expected });
+        let hit = 1.0 - self.0.smoothing;
+        (expected.values[column], expected.slack[column]) =
+            Gradient::element(likely[column], distances[column], (hit, share), dloss);
+    }
+}
+
+/// The gradient of one row, but for its target.
+struct Gradient<'a> {
+    /// The probabilities, and the arguments of their exponentials.
+    likely: &'a [f64],
+    distances: &'a [f64],
+    share: f64,
+    dloss: f64,
+    expected: &'a mut Expected,
+}
+
+impl Gradient<'_> {
+    /// The value and the slack of an element, from which `hit` and the smoothing's `share` are subtracted.
+    #[inline(always)]
+    fn element(p: f64, d: f64, (hit, share): (f64, f64), dloss: f64) -> (f64, f64) {
+        // The exponential, which magnifies the rounding of its argument; two subtractions of rounded terms (3); the last product.
+        let exponential = if p > 0.0 { p * (EXPONENTIAL + ARGUMENT * d.abs()) } else { 0.0 };
+        let error = exponential + 3.0 * (p + hit + share);
+        let value = (p - hit - share) * dloss;
+        let slack = (error * dloss.abs() + 2.0 * value.abs()) * FP32;
+        (value, slack + UNDERFLOW * (1.0 + dloss.abs()))
+    }
+}
+
+impl Work for Gradient<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let into = self.expected.values.iter_mut().zip(&mut self.expected.slack);
+        for ((value, slack), (p, d)) in into.zip(self.likely.iter().zip(self.distances)) {
+            (*value, *slack) = Self::element(*p, *d, (0.0, self.share), self.dloss);
         }
     }
 }

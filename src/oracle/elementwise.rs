@@ -69,7 +69,7 @@ impl Oracle for Elementwise {
         let (Some(before), Some(given)) = (tensors.row("residual", row), tensors.row("x", row)) else {
             return;
         };
-        for (column, (before, x)) in before.iter().zip(&given).enumerate() {
+        for (column, (before, x)) in before.iter().zip(given.iter()).enumerate() {
             let (Some(bias), Some(scale)) = (self.bias.get(column), self.scale.get(column)) else {
                 return;
             };

@@ -5,17 +5,19 @@
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::view::Row;
+use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors, View};
 
 /// The row of a modulation tensor for a row of `x`, plus the row of its table. Empty if there is no such tensor.
 ///
 /// The callers' slack includes the fp32 rounding of that sum.
-pub(super) fn modulation(tensors: &Tensors, name: &str, table: &str, row: u64, each: u64) -> Vec<f64> {
+pub(super) fn modulation(tensors: &Tensors, name: &str, table: &str, row: u64, each: u64) -> Row {
     let Some(mut values) = tensors.row(name, row / each) else {
-        return Vec::new();
+        return Row::new();
     };
     if let Some(other) = tensors.row(table, 0) {
-        for (value, other) in values.iter_mut().zip(&other) {
+        for (value, other) in values.iter_mut().zip(other.iter()) {
             *value += other;
         }
     }
@@ -48,18 +50,40 @@ pub(super) fn check_modulation(given: &Arguments, names: &[&str], x: &View) -> a
 }
 
 /// The exact sums of a row, and how much fp32 arithmetic may add to each.
-pub(super) fn sums(tensors: &Tensors, row: u64, each: u64, into: &mut Expected) {
-    into.clear();
+pub(super) fn sums(tensors: &Tensors, row: u64, each: u64, (values, slack): (&mut Vec<f64>, &mut Vec<f64>)) {
+    values.clear();
+    slack.clear();
     let (Some(h_row), Some(x_row)) = (tensors.row("h", row), tensors.row("x", row)) else {
         return;
     };
     let mut gate = modulation(tensors, "gate", "gate_table", row, each);
     gate.resize(x_row.len(), 1.0);
-    for ((h, x), gate) in h_row.iter().zip(&x_row).zip(&gate) {
-        let product = x * gate;
-        let sum = h + product;
-        // Three roundings: gate plus table, the product, and the sum.
-        into.push(sum, product.abs() * 3.0 * FP32 + sum.abs() * 2.0 * FP32);
+    values.resize(x_row.len(), 0.0);
+    slack.resize(x_row.len(), 0.0);
+    wide(Sums { h: &h_row, x: &x_row, gate: &gate, values, slack });
+}
+
+/// The sums of one row.
+struct Sums<'a> {
+    h: &'a [f64],
+    x: &'a [f64],
+    gate: &'a [f64],
+    values: &'a mut [f64],
+    slack: &'a mut [f64],
+}
+
+impl Work for Sums<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let into = self.values.iter_mut().zip(self.slack);
+        for ((sum, slack), ((h, x), gate)) in into.zip(self.h.iter().zip(self.x).zip(self.gate)) {
+            let product = x * gate;
+            *sum = h + product;
+            // Three roundings: gate plus table, the product, and the sum.
+            *slack = product.abs() * 3.0 * FP32 + sum.abs() * 2.0 * FP32;
+        }
     }
 }
 
@@ -91,6 +115,6 @@ impl Oracle for GateResidual {
     }
 
     fn row(&self, tensors: &Tensors, _output: usize, row: u64, expected: &mut Expected) {
-        sums(tensors, row, self.rows_per_modulation, expected);
+        sums(tensors, row, self.rows_per_modulation, (&mut expected.values, &mut expected.slack));
     }
 }

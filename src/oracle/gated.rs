@@ -10,6 +10,7 @@
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
+use super::view::Row;
 use super::{Expected, Oracle, Tensors};
 
 /// The relative error, in half-ulps of fp32, of a correct implementation whose argument is exact: the GPU's approximate
@@ -135,13 +136,15 @@ impl Gated {
     }
 
     /// A row of the value and of the gate.
-    fn inputs(&self, tensors: &Tensors, row: u64) -> Option<(Vec<f64>, Vec<f64>)> {
+    fn inputs(&self, tensors: &Tensors, row: u64) -> Option<(Row, Row)> {
         let read = |name: &str| tensors.row(name, row);
         match self.form {
             Form::Two => Some((read("up")?, read("gate")?)),
             Form::Packed { gate_first } => {
                 let mut first = read("x")?;
-                let second = first.split_off(first.len() / 2);
+                let mut second = Row::new();
+                second.extend_from_slice(&first[first.len() / 2..]);
+                first.truncate(second.len());
                 Some(if gate_first { (second, first) } else { (first, second) })
             }
         }

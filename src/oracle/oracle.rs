@@ -18,6 +18,13 @@ impl Expected {
         self.slack.clear();
     }
 
+    /// Makes it of `length` zeros, to be written: a loop that pushes is compiled for single numbers.
+    pub(super) fn zeros(&mut self, length: usize) {
+        self.clear();
+        self.values.resize(length, 0.0);
+        self.slack.resize(length, 0.0);
+    }
+
     pub(super) fn push(&mut self, value: f64, slack: f64) {
         self.values.push(value);
         self.slack.push(slack);

@@ -47,9 +47,10 @@ impl Norm {
     }
 
     /// Normalises the values in place, and sets their slacks.
-    pub(super) fn apply(&self, dtype: DType, row: &mut Expected) {
-        row.slack.resize(row.values.len(), 0.0);
-        wide(Apply { norm: self, grid: Grid::of(dtype), row });
+    pub(super) fn apply(&self, dtype: DType, values: &mut [f64], slack: &mut Vec<f64>) {
+        slack.clear();
+        slack.resize(values.len(), 0.0);
+        wide(Apply { norm: self, grid: Grid::of(dtype), values, slack });
     }
 }
 
@@ -57,7 +58,8 @@ impl Norm {
 struct Apply<'a> {
     norm: &'a Norm,
     grid: Grid,
-    row: &'a mut Expected,
+    values: &'a mut [f64],
+    slack: &'a mut [f64],
 }
 
 impl Work for Apply<'_> {
@@ -66,10 +68,10 @@ impl Work for Apply<'_> {
     #[inline(always)]
     #[allow(clippy::cast_precision_loss)]
     fn run<const ROWS: usize>(self) {
-        let Self { norm, grid, row } = self;
-        let [squares] = totals(&row.values, &row.values, |v, _| [v * v]);
-        let inverse = 1.0 / (squares / row.values.len() as f64 + norm.eps).sqrt();
-        let each = row.values.iter_mut().zip(&mut row.slack).zip(&norm.factors);
+        let Self { norm, grid, values, slack } = self;
+        let [squares] = totals(values, values, |v, _| [v * v]);
+        let inverse = 1.0 / (squares / values.len() as f64 + norm.eps).sqrt();
+        let each = values.iter_mut().zip(slack).zip(&norm.factors);
         let finish = |normed: f64, slack: f64, factor: f64| {
             let value = normed * factor;
             (value, slack * factor.abs() + value.abs() * 2.0 * FP32)
@@ -85,6 +87,26 @@ impl Work for Apply<'_> {
                 let normed = *value * inverse;
                 (*value, *slack) = finish(normed, normed.abs() * norm.arithmetic, *factor);
             }
+        }
+    }
+}
+
+/// The sum of one row with the residual.
+struct Sum<'a> {
+    x: &'a [f64],
+    residual: &'a [f64],
+    expected: &'a mut Expected,
+}
+
+impl Work for Sum<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let into = self.expected.values.iter_mut().zip(&mut self.expected.slack);
+        for ((value, slack), (x, residual)) in into.zip(self.x.iter().zip(self.residual)) {
+            *value = x + residual;
+            *slack = value.abs() * 2.0 * FP32;
         }
     }
 }
@@ -123,9 +145,8 @@ impl Oracle for RmsNorm {
             let (Some(x), Some(residual)) = (tensors.row("x", row), tensors.row("residual", row)) else {
                 return;
             };
-            for (a, b) in x.iter().zip(&residual) {
-                expected.push(a + b, (a + b).abs() * 2.0 * FP32);
-            }
+            expected.zeros(x.len());
+            wide(Sum { x: &x, residual: &residual, expected });
             return;
         }
         let input = if self.add { "sum" } else { "x" };
@@ -133,6 +154,6 @@ impl Oracle for RmsNorm {
             return;
         };
         input.row(row, &mut expected.values);
-        self.norm.apply(self.dtype, expected);
+        self.norm.apply(self.dtype, &mut expected.values, &mut expected.slack);
     }
 }

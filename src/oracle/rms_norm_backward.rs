@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::arguments::Arguments;
 use super::rounding::FP32;
 use super::threads::{share, threads_for};
+use super::wide::{Work, totals, wide};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
@@ -23,12 +24,13 @@ const NORM: f64 = 2e-5;
 pub(super) struct RmsNormBackward {
     outputs: Vec<(String, DType)>,
     rows: u64,
-    /// What each column of dy is multiplied by; empty: 1.
+    /// What each column of dy is multiplied by.
     factors: Vec<f64>,
     /// For each row: r, mean(g · xhat), and the mean of the magnitudes.
     means: Vec<[f64; 3]>,
     /// For each column: Σ dy · xhat, and the sum of the magnitudes.
-    sums: Vec<[f64; 2]>,
+    sums: Vec<f64>,
+    magnitudes: Vec<f64>,
     /// Σ dx², and the same with the sum of the magnitudes of its two terms in place of dx.
     norms: [f64; 2],
     /// The relative error of r in fp32 arithmetic over a row of this width.
@@ -57,13 +59,14 @@ fn column_error(terms: u64) -> f64 {
 /// The results of some rows; fields as in [`RmsNormBackward`].
 struct Part {
     means: Vec<[f64; 3]>,
-    sums: Vec<[f64; 2]>,
+    sums: Vec<f64>,
+    magnitudes: Vec<f64>,
     norms: [f64; 2],
 }
 
 impl Part {
-    fn new(x: &View) -> Self {
-        Self { means: Vec::new(), sums: vec![[0.0; 2]; usize::try_from(x.row_length()).unwrap_or(0)], norms: [0.0; 2] }
+    fn new(width: usize) -> Self {
+        Self { means: Vec::new(), sums: vec![0.0; width], magnitudes: vec![0.0; width], norms: [0.0; 2] }
     }
 }
 
@@ -79,12 +82,13 @@ impl RmsNormBackward {
             let view = given.vector(name, width)?;
             outputs.extend(view.map(|view| (name.to_owned(), view.dtype)));
         }
-        let mut factors = Vec::new();
+        let mut factors = vec![1.0; usize::try_from(width)?];
         if let Some(weight) = given.vector("weight", width)? {
             weight.row(0, &mut factors);
-        }
-        for factor in &mut factors {
-            *factor += given.float_or("weight_offset", 0.0);
+            let offset = given.float_or("weight_offset", 0.0);
+            for factor in &mut factors {
+                *factor += offset;
+            }
         }
         let part = all(x, dy, &factors, given.float("eps")?);
         Ok(Self {
@@ -93,6 +97,7 @@ impl RmsNormBackward {
             factors,
             means: part.means,
             sums: part.sums,
+            magnitudes: part.magnitudes,
             norms: part.norms,
             // Half of the error of the sum of squares reaches the root.
             root: (8.0 * FP32).midpoint(row_error(width)),
@@ -106,10 +111,6 @@ impl RmsNormBackward {
     fn column(&self) -> f64 {
         self.root + 2.0 * FP32 + self.column_error
     }
-
-    fn factor(&self, column: usize) -> f64 {
-        self.factors.get(column).copied().unwrap_or(1.0)
-    }
 }
 
 /// The results of all rows, computed on all cores.
@@ -117,11 +118,13 @@ fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
     let threads = threads_for(x.rows() * x.row_length());
     let mut pieces = share(x.rows(), threads, |rows| range(x, dy, factors, eps, rows)).into_iter();
     // If a thread panicked, its rows have no expected values, and never pass.
-    let mut total = pieces.next().unwrap_or_else(|| Part::new(x));
+    let mut total = pieces.next().unwrap_or_else(|| Part::new(factors.len()));
     for piece in pieces {
         total.means.extend(piece.means);
-        for (sum, more) in total.sums.iter_mut().zip(piece.sums) {
-            *sum = [sum[0] + more[0], sum[1] + more[1]];
+        for (all, some) in [(&mut total.sums, piece.sums), (&mut total.magnitudes, piece.magnitudes)] {
+            for (sum, more) in all.iter_mut().zip(some) {
+                *sum += more;
+            }
         }
         let [norm, terms] = piece.norms;
         total.norms = [total.norms[0] + norm, total.norms[1] + terms];
@@ -130,36 +133,88 @@ fn all(x: &View, dy: &View, factors: &[f64], eps: f64) -> Part {
 }
 
 /// The results of a range of rows.
-#[allow(clippy::cast_precision_loss)]
 fn range(x: &View, dy: &View, factors: &[f64], eps: f64, rows: Range<u64>) -> Part {
-    let width = usize::try_from(x.row_length()).unwrap_or(0);
-    let factor = |column: usize| factors.get(column).copied().unwrap_or(1.0);
-    let mut part = Part::new(x);
+    let mut part = Part::new(factors.len());
     let (mut values, mut gradients) = (Vec::new(), Vec::new());
+    let mut products = vec![0.0; factors.len()];
     for row in rows {
         x.row(row, &mut values);
         dy.row(row, &mut gradients);
-        let squares = values.iter().map(|v| v * v).sum::<f64>();
-        let r = 1.0 / (squares / width as f64 + eps).sqrt();
-        let (mut mean, mut magnitude) = (0.0, 0.0);
-        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
-            let product = dy * factor(column) * x * r;
-            mean += product;
-            magnitude += product.abs();
+        wide(Row { x: &values, dy: &gradients, factors, eps, g: &mut products, part: &mut part });
+    }
+    part
+}
+
+/// Adds the results of one row.
+struct Row<'a> {
+    x: &'a [f64],
+    dy: &'a [f64],
+    factors: &'a [f64],
+    eps: f64,
+    /// dy · factor, computed here.
+    g: &'a mut [f64],
+    part: &'a mut Part,
+}
+
+impl Work for Row<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    #[allow(clippy::cast_precision_loss)]
+    fn run<const ROWS: usize>(self) {
+        let Self { x, dy, g, part, .. } = self;
+        let width = x.len() as f64;
+        let [squares] = totals(x, x, |x, _| [x * x]);
+        let r = 1.0 / (squares / width + self.eps).sqrt();
+        for (g, (dy, factor)) in g.iter_mut().zip(dy.iter().zip(self.factors)) {
+            *g = dy * factor;
         }
-        mean /= width as f64;
-        magnitude /= width as f64;
-        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
-            let (g, xhat) = (dy * factor(column), x * r);
-            let (direct, back) = (r * g, r * xhat * mean);
-            part.norms[0] += (direct - back).powi(2);
-            part.norms[1] += (direct.abs() + back.abs()).powi(2);
-            let sum = &mut part.sums[column];
-            *sum = [sum[0] + dy * xhat, sum[1] + (dy * xhat).abs()];
+        let [mean, magnitude] = totals(x, g, |x, g| [g * x * r, (g * x * r).abs()]).map(|total| total / width);
+        let norms = totals(x, g, |x, g| {
+            let (direct, back) = (r * g, r * (x * r) * mean);
+            let (dx, terms) = (direct - back, direct.abs() + back.abs());
+            [dx * dx, terms * terms]
+        });
+        part.norms = [part.norms[0] + norms[0], part.norms[1] + norms[1]];
+        for ((sum, total), (x, dy)) in part.sums.iter_mut().zip(&mut part.magnitudes).zip(x.iter().zip(dy)) {
+            let product = dy * (x * r);
+            *sum += product;
+            *total += product.abs();
         }
         part.means.push([r, mean, magnitude]);
     }
-    part
+}
+
+/// The gradient of one row.
+struct Gradient<'a> {
+    x: &'a [f64],
+    dy: &'a [f64],
+    oracle: &'a RmsNormBackward,
+    /// r, mean(g · xhat), and the mean of the magnitudes.
+    means: [f64; 3],
+    expected: &'a mut Expected,
+}
+
+impl Work for Gradient<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let Self { oracle, means: [r, mean, magnitude], expected, .. } = self;
+        // The second term contains r three times. The error of the mean is relative to the magnitudes of its products, because they
+        // may cancel; so may the two terms.
+        let (first, second) = (
+            oracle.root + 4.0 * FP32,
+            mean.abs() * (3.0 * oracle.root + 4.0 * FP32) + magnitude * (oracle.row_error + 3.0 * FP32),
+        );
+        expected.zeros(self.x.len());
+        let into = expected.values.iter_mut().zip(&mut expected.slack);
+        for ((value, slack), ((x, dy), factor)) in into.zip(self.x.iter().zip(self.dy).zip(&oracle.factors)) {
+            let (g, xhat) = (dy * factor, x * r);
+            *value = r * (g - xhat * mean);
+            *slack = (r * g).abs() * first + (r * xhat).abs() * second;
+        }
+    }
 }
 
 impl Oracle for RmsNormBackward {
@@ -174,26 +229,17 @@ impl Oracle for RmsNormBackward {
     fn row(&self, tensors: &Tensors, output: usize, row: u64, expected: &mut Expected) {
         expected.clear();
         if output > 0 {
-            for [sum, magnitude] in &self.sums {
-                expected.push(*sum, magnitude * self.column());
-            }
+            expected.values.extend_from_slice(&self.sums);
+            expected.slack.extend(self.magnitudes.iter().map(|magnitude| magnitude * self.column()));
             return;
         }
         let (Some(values), Some(gradients)) = (tensors.row("x", row), tensors.row("dy", row)) else {
             return;
         };
-        let Some([r, mean, magnitude]) = usize::try_from(row).ok().and_then(|row| self.means.get(row)) else {
+        let Some(means) = usize::try_from(row).ok().and_then(|row| self.means.get(row)) else {
             return;
         };
-        for (column, (x, dy)) in values.iter().zip(&gradients).enumerate() {
-            let (g, xhat) = (dy * self.factor(column), x * r);
-            // The second term contains r three times. The error of the mean is relative to the magnitudes of its
-            // products, because they may cancel; so may the two terms.
-            let slack = (r * g).abs() * (self.root + 4.0 * FP32)
-                + (r * xhat).abs()
-                    * (mean.abs() * (3.0 * self.root + 4.0 * FP32) + magnitude * (self.row_error + 3.0 * FP32));
-            expected.push(r * (g - xhat * mean), slack);
-        }
+        wide(Gradient { x: &values, dy: &gradients, oracle: self, means: *means, expected });
     }
 
     /// In fp32 the only error is that of the arithmetic, relative to terms that may cancel: in rows of one element all
@@ -203,11 +249,7 @@ impl Oracle for RmsNormBackward {
         let ([result, terms], bound) = if output == 0 {
             (self.norms, NORM)
         } else {
-            let squares = self
-                .sums
-                .iter()
-                .fold([0.0; 2], |all, [sum, magnitude]| [all[0] + sum * sum, all[1] + magnitude * magnitude]);
-            (squares, self.column() / 2.0)
+            ([&self.sums, &self.magnitudes].map(|all| all.iter().map(|x| x * x).sum()), self.column() / 2.0)
         };
         (*dtype == DType::F32).then(|| bound * (terms / result.max(f64::MIN_POSITIVE)).sqrt())
     }

@@ -11,6 +11,8 @@ use anyhow::ensure;
 use super::arguments::Arguments;
 use super::rms_norm::Norm;
 use super::rounding::FP32;
+use super::view::Row;
+use super::wide::{Work, wide};
 use super::{Expected, Oracle, Tensors, View};
 
 /// Which of the four operations.
@@ -104,38 +106,56 @@ impl Oracle for Rope {
         let (Some(x), (Some(cos), Some(sin))) = (tensors.get(tensor.input), tables) else {
             return;
         };
-        let mut head = Expected::default();
-        x.row(row, &mut head.values);
-        head.slack.resize(head.values.len(), 0.0);
+        let (mut values, mut slacks) = (Row::new(), Row::new());
+        x.row(row, &mut values);
+        slacks.resize(values.len(), 0.0);
         if let Some(norm) = &tensor.norm {
-            norm.apply(x.dtype, &mut head);
+            norm.apply(x.dtype, &mut values, &mut slacks);
         }
-        let (values, slacks) = (head.values, head.slack);
 
         let (tokens, heads) = (x.shape[1], x.shape[2]);
         let (batch, token) = (row / heads / tokens, row / heads % tokens);
         let table_row = if cos.shape[0] == 1 { token } else { batch * tokens + token };
-        let (mut cosines, mut sines) = (Vec::new(), Vec::new());
+        let (mut cosines, mut sines) = (Row::new(), Row::new());
         if self.half > 0 {
             cos.row(table_row, &mut cosines);
             sin.row(table_row, &mut sines);
         }
-        // Each product and the sum are off by half an fp32 ulp at most, relative to the products, which may cancel.
-        let rotate = |near: usize, far: usize, cos: f64, sin: f64| {
-            let (one, two) = (values[near] * cos, values[far] * sin);
-            let slack = slacks[near] * cos.abs() + slacks[far] * sin.abs();
-            (one + two, slack + (one.abs() + two.abs()) * 2.0 * FP32)
-        };
-        let half = self.half;
-        for i in 0..values.len() {
-            let (value, slack) = if i < half {
-                rotate(i, half + i, cosines[i], -self.sign * sines[i])
-            } else if i < 2 * half {
-                rotate(i, i - half, cosines[i - half], self.sign * sines[i - half])
-            } else {
-                (values[i], slacks[i])
-            };
-            expected.push(value, slack);
+        cosines.truncate(self.half);
+        sines.truncate(self.half);
+        expected.values.extend_from_slice(&values);
+        expected.slack.extend_from_slice(&slacks);
+        wide(Rotate { cos: &cosines, sin: &sines, sign: self.sign, expected });
+    }
+}
+
+/// The rotation of one head.
+struct Rotate<'a> {
+    cos: &'a [f64],
+    sin: &'a [f64],
+    sign: f64,
+    expected: &'a mut Expected,
+}
+
+impl Work for Rotate<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let half = self.cos.len();
+        let (one, other) = self.expected.values.split_at_mut(half);
+        let (slack, other_slack) = self.expected.slack.split_at_mut(half);
+        let heads = one.iter_mut().zip(other).zip(slack.iter_mut().zip(other_slack));
+        for (((one, other), (slack, other_slack)), (cos, sin)) in heads.zip(self.cos.iter().zip(self.sin)) {
+            let sin = self.sign * sin;
+            let (near, far) = ([*one * cos, *other * -sin], [*other * cos, *one * sin]);
+            let (inherited, of_other) =
+                (*slack * cos.abs() + *other_slack * sin.abs(), *other_slack * cos.abs() + *slack * sin.abs());
+            // Each product and the sum are off by half an fp32 ulp at most, relative to the products, which may cancel.
+            *one = near[0] + near[1];
+            *other = far[0] + far[1];
+            *slack = inherited + (near[0].abs() + near[1].abs()) * 2.0 * FP32;
+            *other_slack = of_other + (far[0].abs() + far[1].abs()) * 2.0 * FP32;
         }
     }
 }

@@ -55,7 +55,7 @@ impl Rope3d {
                 continue;
             }
             given.tensor_like("q", &[input])?;
-            let weight = given.tensors.row(weight, 0).filter(|_| norm);
+            let weight = given.tensors.row(weight, 0).filter(|_| norm).map(|row| row.clone());
             let separate = given.tensors.get(output).is_some();
             let output = if separate { output } else { input };
             outputs.push((output.to_owned(), input, weight.unwrap_or_default()));
@@ -73,10 +73,10 @@ impl Rope3d {
     }
 
     /// The values to rotate, and the slack of each.
-    fn normed(&self, input: Vec<f64>, factors: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    fn normed(&self, input: &[f64], factors: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let Some(eps) = self.norm else {
             let slack = vec![0.0; input.len()];
-            return (input, slack);
+            return (input.to_vec(), slack);
         };
         #[allow(clippy::cast_precision_loss)]
         let width = input.len() as f64;
@@ -131,7 +131,7 @@ impl Oracle for Rope3d {
             return;
         };
         let padding = x.len() % 6 / 2;
-        let (x, slack) = self.normed(x, factors);
+        let (x, slack) = self.normed(&x, factors);
         for (pair, (x, slack)) in x.chunks_exact(2).zip(slack.chunks_exact(2)).enumerate() {
             // Entry 0 of every table row is that of the padding: with this offset, pairs of the padding have entry 0.
             let place = pair + AXES - padding;

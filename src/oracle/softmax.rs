@@ -6,7 +6,7 @@
 
 use super::arguments::Arguments;
 use super::rounding::FP32;
-use super::wide::totals;
+use super::wide::{LANES, Work, totals, wide};
 use super::{Expected, Oracle, Tensors};
 
 /// The error of an exponential's argument, in half-ulps of fp32, relative to its distance from the maximum: one each
@@ -34,17 +34,79 @@ impl RowSum {
     /// Of `scale · x` over a row, which becomes the distances from the maximum, with their exponentials.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn of(row: &mut [f64], scale: f64, exponentials: &mut Vec<f64>) -> Self {
-        let max = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(scale * x));
-        for x in row.iter_mut() {
-            *x = scale * *x - max;
-        }
+        let max = wide(Distances { row, scale });
         super::exp::exponentials(row, exponentials);
-        // A term of 0 adds no error; for -inf the product would be NaN.
-        let [sum, distance] = totals(exponentials, row, |e, d| [e, if e > 0.0 { e * d.abs() } else { 0.0 }]);
+        let [sum, distance] = wide(Weighted { exponentials, distances: row });
         // The errors of the terms, weighted, and that of the sum. A plain loop is allowed; its n/2 half-ulps of
         // rounding partly cancel on average.
         let adding = (row.len() as f64).min(4096.0) / 4.0;
         Self { max, sum, error: (EXPONENTIAL + ARGUMENT * distance / sum + adding) * FP32 }
+    }
+}
+
+/// Makes a row of numbers the distances of their products with `scale` from the largest, and returns that.
+struct Distances<'a> {
+    row: &'a mut [f64],
+    scale: f64,
+}
+
+impl Work for Distances<'_> {
+    type Out = f64;
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) -> f64 {
+        let Self { row, scale } = self;
+        let mut most = [f64::NEG_INFINITY; LANES];
+        let (groups, rest) = row.as_chunks::<LANES>();
+        for group in groups {
+            for lane in 0..LANES {
+                most[lane] = most[lane].max(scale * group[lane]);
+            }
+        }
+        let max = most.into_iter().chain(rest.iter().map(|x| scale * x)).fold(f64::NEG_INFINITY, f64::max);
+        for x in row {
+            *x = scale * *x - max;
+        }
+        max
+    }
+}
+
+/// The sums of exponentials, and of their products with the magnitudes of their arguments.
+struct Weighted<'a> {
+    exponentials: &'a [f64],
+    distances: &'a [f64],
+}
+
+impl Work for Weighted<'_> {
+    type Out = [f64; 2];
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) -> [f64; 2] {
+        // A term of 0 adds no error; for -inf the product would be NaN.
+        totals(self.exponentials, self.distances, |e, d| [e, if e > 0.0 { e * d.abs() } else { 0.0 }])
+    }
+}
+
+/// Divides exponentials by their sum, and adds their slacks.
+struct Divide<'a> {
+    total: RowSum,
+    distances: &'a [f64],
+    expected: &'a mut Expected,
+}
+
+impl Work for Divide<'_> {
+    type Out = ();
+
+    #[inline(always)]
+    fn run<const ROWS: usize>(self) {
+        let Self { total, distances, expected } = self;
+        expected.slack.resize(distances.len(), 0.0);
+        for ((value, slack), d) in expected.values.iter_mut().zip(&mut expected.slack).zip(distances) {
+            *value /= total.sum;
+            // The exponential, the sum, the GPU's approximate reciprocal (2) and the product with it (2).
+            let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
+            *slack = UNDERFLOW + if *value > 0.0 { *value * error } else { 0.0 };
+        }
     }
 }
 
@@ -77,11 +139,6 @@ impl Oracle for Softmax {
             return;
         };
         let total = RowSum::of(&mut distances, self.scale, &mut expected.values);
-        for (value, d) in expected.values.iter_mut().zip(&distances) {
-            *value /= total.sum;
-            // The exponential, the sum, the GPU's approximate reciprocal (2) and the product with it (2).
-            let error = (EXPONENTIAL + ARGUMENT * d.abs() + 4.0) * FP32 + total.error;
-            expected.slack.push(UNDERFLOW + if *value > 0.0 { *value * error } else { 0.0 });
-        }
+        wide(Divide { total, distances: &distances, expected });
     }
 }

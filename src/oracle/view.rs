@@ -1,6 +1,8 @@
 //! Tensors on the host, read as doubles.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use super::rounding::{
     Grid, bf16_bits, bf16_to_f64, e4m3_bits, e4m3_to_f64, e5m2_bits, e5m2_to_f64, f16_bits, f16_to_f64, round,
@@ -126,49 +128,41 @@ pub(crate) fn decode(dtype: DType, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Writes elements of a type of 2 bytes, rounded to nearest. `bits` gives those of a number of the type.
-struct Halves<'a, B> {
-    grid: Grid,
+/// Writes elements of 2 or 4 bytes, rounded to nearest.
+struct Encode<'a> {
+    dtype: DType,
     values: &'a [f64],
-    into: &'a mut [[u8; 2]],
-    bits: B,
+    into: &'a mut [u8],
 }
 
-impl<B: Fn(f64) -> u16> Work for Halves<'_, B> {
+impl Work for Encode<'_> {
     type Out = ();
 
     #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
     fn run<const ROWS: usize>(self) {
-        for (into, value) in self.into.iter_mut().zip(self.values) {
-            *into = (self.bits)(self.grid.round(*value)).to_le_bytes();
+        let Self { dtype, values, into } = self;
+        let grid = Grid::of(dtype);
+        match dtype {
+            DType::F16 => write(values, into, |value| f16_bits(grid.round(value)).to_le_bytes()),
+            DType::BF16 => write(values, into, |value| bf16_bits(grid.round(value)).to_le_bytes()),
+            _ => write(values, into, |value| (value as f32).to_le_bytes()),
         }
     }
 }
 
-/// Encodes elements, rounded to nearest, until `into` is full.
+#[inline(always)]
+fn write<const SIZE: usize>(values: &[f64], into: &mut [u8], bits: impl Fn(f64) -> [u8; SIZE]) {
+    for (into, value) in into.as_chunks_mut::<SIZE>().0.iter_mut().zip(values) {
+        *into = bits(*value);
+    }
+}
+
+/// Encodes elements, rounded to nearest.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: &mut [u8]) {
-    fn write<const SIZE: usize>(values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> [u8; SIZE]) {
-        for (into, value) in into.as_chunks_mut::<SIZE>().0.iter_mut().zip(values) {
-            *into = bits(value);
-        }
-    }
-    /// A piece at a time in wide registers.
-    fn halves(dtype: DType, mut values: impl Iterator<Item = f64>, into: &mut [u8], bits: impl Fn(f64) -> u16 + Copy) {
-        let mut exact = [0.0; 512];
-        for into in into.as_chunks_mut().0.chunks_mut(exact.len()) {
-            let mut given = 0;
-            for (exact, value) in exact[..into.len()].iter_mut().zip(&mut values) {
-                *exact = value;
-                given += 1;
-            }
-            wide(Halves { grid: Grid::of(dtype), values: &exact[..given], into, bits });
-        }
-    }
+pub(crate) fn encode_all(dtype: DType, values: &[f64], into: &mut [u8]) {
     match dtype {
-        DType::F32 => write(values, into, |value| (value as f32).to_le_bytes()),
-        DType::F16 => halves(dtype, values, into, f16_bits),
-        DType::BF16 => halves(dtype, values, into, bf16_bits),
+        DType::F32 | DType::F16 | DType::BF16 => wide(Encode { dtype, values, into }),
         DType::E4M3 => write(values, into, |value| [e4m3_bits(round(DType::E4M3, value))]),
         DType::E5M2 => write(values, into, |value| [e5m2_bits(round(DType::E5M2, value))]),
         DType::I8 => write(values, into, |value| (value.round_ties_even() as i8).to_le_bytes()),
@@ -183,7 +177,46 @@ pub(crate) fn encode_all(dtype: DType, values: impl Iterator<Item = f64>, into: 
 pub fn encode(dtype: DType, value: f64, into: &mut Vec<u8>) {
     let from = into.len();
     into.resize(from + dtype.size(), 0);
-    encode_all(dtype, std::iter::once(value), &mut into[from..]);
+    encode_all(dtype, &[value], &mut into[from..]);
+}
+
+/// Numbers of a row, in memory that an earlier row of the thread had: an allocation for each row, by all threads of a verification,
+/// takes as long as the arithmetic.
+#[derive(Debug)]
+pub(super) struct Row(Vec<f64>);
+
+thread_local! {
+    static FREED: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Row {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        let mut row = FREED.with_borrow_mut(Vec::pop).unwrap_or_default();
+        row.clear();
+        Self(row)
+    }
+}
+
+impl Drop for Row {
+    fn drop(&mut self) {
+        // At the end of the thread nothing is kept.
+        let _ = FREED.try_with(|freed| freed.borrow_mut().push(std::mem::take(&mut self.0)));
+    }
+}
+
+impl Deref for Row {
+    type Target = Vec<f64>;
+
+    fn deref(&self) -> &Vec<f64> {
+        &self.0
+    }
+}
+
+impl DerefMut for Row {
+    fn deref_mut(&mut self) -> &mut Vec<f64> {
+        &mut self.0
+    }
 }
 
 /// All tensors of a case, by name.
@@ -200,8 +233,8 @@ impl<'a> Tensors<'a> {
     }
 
     /// A row of the tensor of that name.
-    pub(super) fn row(&self, name: &str, row: u64) -> Option<Vec<f64>> {
-        let mut values = Vec::new();
+    pub(super) fn row(&self, name: &str, row: u64) -> Option<Row> {
+        let mut values = Row::new();
         self.get(name)?.row(row, &mut values);
         Some(values)
     }

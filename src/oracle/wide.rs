@@ -35,25 +35,42 @@ pub(crate) fn wide<W: Work>(work: W) -> W::Out {
     work.run::<1>()
 }
 
-/// Sums over the elements of two slices of equal lengths, in several chains.
+/// Elements that are worked on at a time. A loop over fewer is unrolled, and then compiled for single numbers.
+pub(crate) const LANES: usize = 32;
+
+/// The sum of all lanes.
+#[inline(always)]
+pub(crate) fn sum_of(mut lanes: [f64; LANES]) -> f64 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        for (sum, other) in low.iter_mut().zip(high) {
+            *sum += *other;
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+/// Sums over the elements of two slices of equal lengths, in [`LANES`] chains.
 #[inline(always)]
 pub(super) fn totals<const COUNT: usize>(
     one: &[f64],
     other: &[f64],
     terms: impl Fn(f64, f64) -> [f64; COUNT],
 ) -> [f64; COUNT] {
-    const LANES: usize = 8;
     let mut lanes = [[0.0; LANES]; COUNT];
     let (ones, rest) = one.as_chunks::<LANES>();
     let (others, left) = other.as_chunks::<LANES>();
     for (ones, others) in ones.iter().zip(others) {
         for lane in 0..LANES {
-            for (sum, term) in lanes.iter_mut().zip(terms(ones[lane], others[lane])) {
-                sum[lane] += term;
+            let terms = terms(ones[lane], others[lane]);
+            for sum in 0..COUNT {
+                lanes[sum][lane] += terms[sum];
             }
         }
     }
-    let mut total = lanes.map(|sum| sum.iter().sum());
+    let mut total = lanes.map(sum_of);
     for (one, other) in rest.iter().zip(left) {
         for (sum, term) in total.iter_mut().zip(terms(*one, *other)) {
             *sum += term;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::random::Random;
 use crate::oracle::rounding::{Grid, bracket, largest, smallest_normal, ulp};
 use crate::oracle::threads::{share, threads_for};
-use crate::oracle::wide::{Work, wide};
+use crate::oracle::wide::{LANES, Work, sum_of, wide};
 use crate::oracle::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
@@ -73,8 +73,24 @@ fn with_subnormal(bound: f64, subnormal: f64, reference: f64) -> f64 {
     if subnormal > 0.0 { bound.hypot((subnormal / reference).sqrt()) } else { bound }
 }
 
+/// Sums and the largest error of the elements that were compared in wide registers.
+#[derive(Clone)]
+struct Lanes {
+    /// The largest error relative to its budget, as the two: a division would take longer than all else.
+    worst: [[f64; LANES]; 2],
+    /// Those of `error`, `reference`, `fourth` and `subnormal` of [`Part`].
+    sums: [[f64; LANES]; 4],
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { worst: [[0.0; LANES], [1.0; LANES]], sums: [[0.0; LANES]; 4] }
+    }
+}
+
 #[derive(Clone, Default)]
 struct Part {
+    lanes: Lanes,
     elements: u64,
     wrong: u64,
     worst: f64,
@@ -162,7 +178,7 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, (index, name): (usi
         part
     });
     let mut sum = Part::default();
-    for part in pieces {
+    for part in pieces.into_iter().map(Part::summed) {
         sum.elements += part.elements;
         sum.wrong += part.wrong;
         sum.worst = sum.worst.max(part.worst);
@@ -175,9 +191,6 @@ fn output(oracle: &dyn Oracle, given: &Tensors, view: &View, (index, name): (usi
     }
     sum
 }
-
-/// Elements that are compared at a time.
-const LANES: usize = 8;
 
 /// A row of a floating-point type, compared in wide registers as far as its elements are within their budgets.
 struct Within<'a> {
@@ -193,63 +206,67 @@ impl Work for Within<'_> {
     type Out = Vec<usize>;
 
     #[inline(always)]
+    #[allow(clippy::needless_bitwise_bool, reason = "a loop with branches is compiled for single numbers")]
     fn run<const ROWS: usize>(self) -> Vec<usize> {
         let grid = Grid::of(self.dtype);
         // The slack in units above which the norm shows more than roundings.
         let loose = if self.dtype == DType::F32 { f64::INFINITY } else { 4.0 };
         let (values, slacks) =
             (self.expected.values.as_chunks::<LANES>().0, self.expected.slack.as_chunks::<LANES>().0);
-        let mut worst = [0.0_f64; LANES];
-        let mut sums = [[0.0_f64; LANES]; 4];
-        let mut is_loose = false;
+        let part = self.part;
         let mut left = Vec::new();
         for (index, (got, (values, slacks))) in
             self.got.as_chunks::<LANES>().0.iter().zip(values.iter().zip(slacks)).enumerate()
         {
-            let mut shares = [0.0; LANES];
-            let mut terms = [[0.0; LANES]; 4];
+            let (mut errors, mut budgets) = ([0.0; LANES], [0.0; LANES]);
             let (mut within, mut loosely) = (true, false);
             for lane in 0..LANES {
                 let (value, slack) = (values[lane], slacks[lane]);
                 let (size, unit) = (value.abs(), grid.ulp(value));
-                let budget = grid.ulp(size + slack) / 2.0 + slack;
-                let error = (got[lane] - value).abs();
-                let half = size.min(unit / 2.0);
-                shares[lane] = error / budget;
-                within &= shares[lane] <= 1.0 && size <= grid.largest;
-                loosely |= unit > size / 64.0 && size > 0.0 || slack > loose * unit;
-                let square = value * value;
-                terms[0][lane] = error * error;
-                terms[1][lane] = square;
-                terms[2][lane] = square * square;
-                terms[3][lane] = if size < grid.normal { half * half } else { 0.0 };
+                errors[lane] = (got[lane] - value).abs();
+                budgets[lane] = grid.ulp(size + slack) / 2.0 + slack;
+                within &= (errors[lane] <= budgets[lane]) & (size <= grid.largest);
+                loosely |= (unit > size / 64.0) & (size > 0.0) | (slack > loose * unit);
             }
             if !within {
                 left.push(index * LANES);
                 continue;
             }
-            is_loose |= loosely;
+            part.loose |= loosely;
+            part.elements += LANES as u64;
+            let Lanes { worst: [worst, its_budget], sums: [error, reference, fourth, subnormal] } = &mut part.lanes;
             for lane in 0..LANES {
-                worst[lane] = worst[lane].max(shares[lane]);
-                for (sum, term) in sums.iter_mut().zip(terms) {
-                    sum[lane] += term[lane];
-                }
+                let is_worse = errors[lane] * its_budget[lane] > worst[lane] * budgets[lane];
+                worst[lane] = if is_worse { errors[lane] } else { worst[lane] };
+                its_budget[lane] = if is_worse { budgets[lane] } else { its_budget[lane] };
+            }
+            for lane in 0..LANES {
+                let square = values[lane] * values[lane];
+                error[lane] += errors[lane] * errors[lane];
+                reference[lane] += square;
+                fourth[lane] += square * square;
+                let size = values[lane].abs();
+                let half = size.min(grid.ulp(size) / 2.0);
+                subnormal[lane] += if size < grid.normal { half * half } else { 0.0 };
             }
         }
-        let part = self.part;
-        let [error, reference, fourth, subnormal] = sums.map(|lanes| lanes.iter().sum::<f64>());
-        part.elements += (self.got.len() / LANES * LANES - left.len() * LANES) as u64;
-        part.worst = worst.into_iter().fold(part.worst, f64::max);
-        part.error += error;
-        part.reference += reference;
-        part.fourth += fourth;
-        part.subnormal += subnormal;
-        part.loose |= is_loose;
         left
     }
 }
 
 impl Part {
+    /// With what its lanes hold.
+    fn summed(mut self) -> Self {
+        let Lanes { worst: [errors, budgets], sums } = std::mem::take(&mut self.lanes);
+        self.worst = errors.iter().zip(budgets).map(|(error, budget)| error / budget).fold(self.worst, f64::max);
+        let [error, reference, fourth, subnormal] = sums.map(sum_of);
+        self.error += error;
+        self.reference += reference;
+        self.fourth += fourth;
+        self.subnormal += subnormal;
+        self
+    }
+
     /// Adds a row.
     fn row(&mut self, (dtype, non_finite): (DType, bool), expected: &Expected, got: &[f64], place: (&str, u64)) {
         let alike = expected.values.len() == got.len() && expected.slack.len() == got.len();

@@ -27,7 +27,8 @@ pub(super) fn run(
         let before = tensor.offset * tensor.dtype.size() as u64;
         let buffer = device.allocate(before + span_bytes(tensor))?;
         if tensor.role.is_given() {
-            let elements = draw(tensor, case.inputs, seed, index as u64);
+            let mut elements = vec![0; usize::try_from(tensor.elements())? * tensor.dtype.size()];
+            draw(tensor, case.inputs, (seed, index as u64), &mut elements);
             let mut from = 0;
             let mut uploads = Vec::new();
             runs(tensor, |run| {

@@ -14,19 +14,18 @@ const POOL: usize = 1 << 20;
 /// Separates the seed of the places of NaN and infinity from other seeds.
 const NOT_FINITE: u64 = 0x6e6f_7420_6669_6e69;
 
-/// The elements of a tensor in row-major order, without the gaps of its strides, as bytes.
+/// Writes the elements of a tensor in row-major order, without the gaps of its strides, as bytes.
 ///
 /// Each row depends on the seed, the stream and its number alone. Tensors of one dimension (weights, scales) are always
 /// normal: the distributions describe rows.
-pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {
+pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, (seed, stream): (u64, u64), bytes: &mut [u8]) {
     let length = usize::try_from(tensor.shape.last().copied().unwrap_or(1)).unwrap_or(0);
     let row_bytes = length * tensor.dtype.size();
     if tensor.elements() == 0 || row_bytes == 0 {
-        return Vec::new();
+        return;
     }
     let special = inputs == Inputs::NonFinite;
     let inputs = if tensor.shape.len() < 2 { Inputs::Normal } else { inputs };
-    let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap_or(0) * tensor.dtype.size()];
     let fill = |first: usize, into: &mut [u8]| {
         let mut row = Vec::with_capacity(length);
         for (index, into) in into.chunks_mut(row_bytes).enumerate() {
@@ -40,13 +39,13 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
             } else {
                 fill(&mut row, number, length, tensor.dtype, inputs, &mut random);
             }
-            encode_all(tensor.dtype, row.iter().copied(), into);
+            encode_all(tensor.dtype, &row, into);
         }
     };
     let rows = bytes.len() / row_bytes;
     let threads = usize::try_from(threads_for(tensor.elements())).unwrap_or(1);
     if threads == 1 {
-        fill(0, &mut bytes);
+        fill(0, bytes);
     } else {
         let share = rows.div_ceil(threads);
         std::thread::scope(|scope| {
@@ -57,9 +56,8 @@ pub(crate) fn draw(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64)
         });
     }
     if special && tensor.dtype.is_float() {
-        not_finite(&mut bytes, tensor, length, &mut Random::new(seed ^ NOT_FINITE, stream));
+        not_finite(bytes, tensor, length, &mut Random::new(seed ^ NOT_FINITE, stream));
     }
-    bytes
 }
 
 /// Puts NaN and infinity in place of one to three elements.
@@ -193,11 +191,17 @@ mod tests {
         }
     }
 
+    fn drawn(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(tensor.elements()).unwrap() * tensor.dtype.size()];
+        draw(tensor, inputs, (seed, stream), &mut bytes);
+        bytes
+    }
+
     #[test]
     fn integers_come_from_their_range_and_the_others_now_and_then() {
         let mut targets = tensor(400, 10, DType::I64);
         targets.integers = Some(Integers { first: -1, last: 6, also: vec![-100, 1 << 40] });
-        let drawn: Vec<i64> = draw(&targets, Inputs::Normal, 5, 2)
+        let drawn: Vec<i64> = drawn(&targets, Inputs::Normal, 5, 2)
             .chunks_exact(8)
             .map(|eight| i64::from_le_bytes(eight.try_into().unwrap()))
             .collect();
@@ -217,11 +221,11 @@ mod tests {
 
     #[test]
     fn rows_are_their_own_whatever_the_threads() {
-        let few = draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 1);
-        let many = draw(&tensor(300, 1000, DType::F32), Inputs::Wide, 7, 1);
+        let few = drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 1);
+        let many = drawn(&tensor(300, 1000, DType::F32), Inputs::Wide, 7, 1);
         assert_eq!(few, many[..few.len()]);
-        assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 8, 1));
-        assert_ne!(few, draw(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 2));
+        assert_ne!(few, drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 8, 1));
+        assert_ne!(few, drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 2));
         assert_ne!(many[..4000], many[4000..8000]);
     }
 
@@ -230,7 +234,7 @@ mod tests {
         for dtype in [DType::F32, DType::F16, DType::BF16] {
             let (mut kinds, mut edges) = (std::collections::BTreeSet::new(), 0);
             for seed in 0..100 {
-                let bytes = draw(&tensor(40, 33, dtype), Inputs::NonFinite, seed, 0);
+                let bytes = drawn(&tensor(40, 33, dtype), Inputs::NonFinite, seed, 0);
                 let values =
                     bytes.chunks_exact(dtype.size()).map(|element| crate::oracle::view::decode(dtype, element));
                 let found: Vec<(usize, f64)> = values.enumerate().filter(|(_, value)| !value.is_finite()).collect();
@@ -248,7 +252,7 @@ mod tests {
         for dtype in [DType::F32, DType::F16, DType::BF16, DType::E4M3, DType::E5M2] {
             for inputs in [Inputs::Normal, Inputs::Wide, Inputs::Tiny, Inputs::Sparse, Inputs::Constant, Inputs::Spike]
             {
-                let bytes = draw(&tensor(40, 33, dtype), inputs, 1, 0);
+                let bytes = drawn(&tensor(40, 33, dtype), inputs, 1, 0);
                 for element in bytes.chunks_exact(dtype.size()) {
                     let value = crate::oracle::view::decode(dtype, element);
                     assert!(value.is_finite(), "{dtype:?} {inputs:?}: {value}");

@@ -64,6 +64,21 @@ pub(crate) fn span_bytes(tensor: &BoundTensor) -> u64 {
     tensor.span() * tensor.dtype.size() as u64
 }
 
+/// Writes a tensor's elements into its bytes in a slot, gaps left as they are. `draw` writes all elements without gaps.
+pub(crate) fn write(tensor: &BoundTensor, into: &mut [u8], draw: impl FnOnce(&mut [u8])) {
+    if tensor.span() == tensor.elements() {
+        return draw(into);
+    }
+    let mut elements = vec![0; usize::try_from(tensor.elements()).unwrap_or(usize::MAX) * tensor.dtype.size()];
+    draw(&mut elements);
+    let mut left = elements.as_slice();
+    runs(tensor, |run| {
+        let (here, after) = left.split_at(run.len());
+        into[run].copy_from_slice(here);
+        left = after;
+    });
+}
+
 /// Calls `each` with the byte range of every contiguous run of elements, counted from the tensor's first element.
 pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(Range<usize>)) {
     let size = tensor.dtype.size() as u64;

@@ -5,7 +5,7 @@ use crate::oracle::{Tensors, View};
 use crate::project::{Bound, Inputs, Role};
 
 use super::inputs::draw;
-use super::layout::{Layout, runs};
+use super::layout::{Layout, runs, write};
 use super::timed::{content, drawn};
 
 /// Separates the seed of the choice of a generator from that of the inputs.
@@ -50,18 +50,12 @@ impl Slot {
             if !tensor.role.is_given() {
                 continue;
             }
-            let elements = if as_timed {
-                drawn(tensor, content(tensor, index, seed), 0)
-            } else {
-                draw(tensor, inputs, seed, index as u64)
-            };
-            let range = layout.range(bound, index);
-            let into = &mut slot.bytes[range];
-            let mut from = 0;
-            runs(tensor, |run| {
-                let length = run.len();
-                into[run].copy_from_slice(&elements[from..from + length]);
-                from += length;
+            write(tensor, &mut slot.bytes[layout.range(bound, index)], |into| {
+                if as_timed {
+                    drawn(tensor, content(tensor, index, seed), 0, into);
+                } else {
+                    draw(tensor, inputs, (seed, index as u64), into);
+                }
             });
         }
         slot

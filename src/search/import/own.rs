@@ -67,7 +67,7 @@ fn called(project: &Project, scratch: &Path, given: &Given) -> Result<Result<Vec
         for number in 0..found.rows(output) {
             found.row(&Tensors::default(), output, number, &mut row);
             let bytes = row.values.len() * declared[index].dtype.size();
-            encode_all(declared[index].dtype, row.values.iter().copied(), &mut slot[at..at + bytes]);
+            encode_all(declared[index].dtype, &row.values, &mut slot[at..at + bytes]);
             at += bytes;
         }
     }
