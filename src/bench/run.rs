@@ -217,7 +217,7 @@ impl<'a> Bench<'a> {
                 None => self.record(path, timing)?,
             });
         }
-        path.dismiss();
+        path.process.dismiss();
         let mut timed = std::thread::scope(|scope| -> Result<Vec<Timed>> {
             let checker = Checker::start(scope);
             let mut all = Vec::with_capacity(timings.len());

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -67,7 +67,7 @@ impl Recorder {
         let request = Request::Record(Record { ordinal, library, scratch: folder, driver_first });
         let mut child = request
             .command()
-            .and_then(|command| confined(command, scratch.path()).spawn())
+            .and_then(|command| spawn(confined(command, scratch.path())))
             .map_err(|error| refused("starting the recording process", error))?;
         let mut recorder = Self {
             replies: lines_of(child.stdout.take()),
@@ -249,6 +249,23 @@ fn confined(mut command: Command, scratch: &Path) -> Command {
         .env("CUDA_CACHE_PATH", compute_cache())
         .env("CUDA_MODULE_LOADING", "LAZY");
     command
+}
+
+/// Starts a process on a thread that lives as long as this process: it dies with the thread that started it.
+fn spawn(command: Command) -> io::Result<Child> {
+    type Order = (Command, Sender<io::Result<Child>>);
+    static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
+        let (orders, to_start) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in to_start {
+                let _ = reply.send(command.spawn());
+            }
+        });
+        Mutex::new(orders)
+    });
+    let (reply, started) = channel();
+    let _ = STARTER.lock().unwrap_or_else(PoisonError::into_inner).send((command, reply));
+    started.recv().map_err(io::Error::other)?
 }
 
 /// Writes lines to the process's standard input, on a thread: if the process does not read, only that thread blocks,

@@ -1,5 +1,5 @@
-//! One case on one code path: four launches, three of a large case, and a comparison of every byte. The three stages (drawing the inputs,
-//! launching, judging) work on different cases at the same time.
+//! One case on one code path: four launches, three of a large case, and a comparison of every byte. The four stages (drawing the
+//! inputs, recording, launching, judging) work on different cases at the same time.
 
 use anyhow::{Result, anyhow, bail};
 
@@ -9,7 +9,7 @@ use super::function::{Call, Given, Unanswered};
 use super::judge::{damaged, differing, judge, unwritten};
 use super::layout::Layout;
 use super::memory::{Area, Memory, distance};
-use super::path::{CodePath, Fault};
+use super::path::{Direct, Fault, Process, foreign};
 use super::random::fresh_seed;
 use super::reference::oracle_for;
 use super::select::{COMPARED, Chosen};
@@ -17,7 +17,7 @@ use super::slot::{Poison, Slot, results, tensors};
 use crate::base::{SplitMix64, cores};
 use crate::gpu::contents::first;
 use crate::gpu::recording::Outcome;
-use crate::gpu::{Batch, Device, GpuError, Recording};
+use crate::gpu::{Batch, Device, GpuError, Modules, Recording};
 use crate::oracle::Oracle;
 use crate::project::{Bound, BoundTensor, Case, Inputs, Operation, OracleRef, Project};
 
@@ -43,13 +43,6 @@ impl From<Fault> for CaseOutcome {
     fn from(fault: Fault) -> Self {
         Self { faults: vec![fault], ..Self::default() }
     }
-}
-
-/// What a launch of a case needs.
-pub(super) struct Setting<'a> {
-    pub(super) device: &'a Device,
-    pub(super) operation: &'a Operation,
-    pub(super) chosen: &'a Chosen,
 }
 
 /// The largest slot, in bytes, for a launch outside of capture: the recording process reads and digests it within its
@@ -80,11 +73,15 @@ const REFERENCES: usize = 3;
 /// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.
 const MOST_ELEMENTS: u64 = 1 << 26;
 
+/// Bytes of a slot; 0 of a case that is left to the bench. A case that cannot be bound gives an error when its inputs are drawn.
+pub(super) fn slot_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
+    let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
+    if chosen.timed && bytes > MOST_TIMED { 0 } else { bytes }
+}
+
 /// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
 pub(super) fn held_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
-    // A case that cannot be bound gives an error when its inputs are drawn.
-    let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
-    if chosen.timed && bytes > MOST_TIMED { 0 } else { 8 * bytes }
+    8 * slot_bytes(operation, chosen)
 }
 
 /// A case and its inputs. Drawing takes the host about as long as everything else, and is done in advance.
@@ -196,43 +193,24 @@ impl Prepared {
         Ok(Ok(Launched { outcome, to_judge: Some((self, after)), direct: None }))
     }
 
-    /// Launches the case on a code path.
-    pub(super) fn launch(self, setting: &Setting, memory: &mut Memory, path: &mut CodePath) -> Result<Launched> {
-        let Setting { device, chosen: Chosen { case, direct, .. }, .. } = *setting;
-        let (bound, layout) = (&self.bound, &self.layout);
-        let address = memory.reserve(device, 2 * layout.bytes)?.image.address();
-        let places = [0, layout.bytes];
-        let bases = places.map(|place| address + place);
-        let launcher = &setting.operation.launcher;
-        let recordings = match path.record(launcher, bound, layout, &bases)? {
+    /// Records its launches, for slots from an address on, and calls the launcher outside of capture if that was chosen.
+    pub(super) fn ask(
+        self,
+        (operation, chosen): (&Operation, &Chosen),
+        process: &mut Process,
+        address: u64,
+    ) -> Result<Result<Asked, CaseOutcome>> {
+        let (bound, layout, launcher) = (&self.bound, &self.layout, &operation.launcher);
+        let bases = [address, address + layout.bytes];
+        let recordings = match process.record(launcher, bound, layout, &bases)? {
             Ok(recordings) => recordings,
-            Err(fault) => return Ok(CaseOutcome::from(fault).into()),
+            Err(fault) => return Ok(Err(fault.into())),
         };
-        let area = memory.reserve(device, 2 * layout.bytes)?;
-        let runs: Vec<_> = self.runs.iter().map(|(slot, place)| (slot, places[*place], &recordings[*place])).collect();
-        let (after, disturbed) = match replay(device, path, area, &runs, &format!("running {}", case.label)) {
-            Ok(replayed) => replayed,
-            Err(error) => {
-                let mut outcome = CaseOutcome::from((Kind::LaunchFailed, error.to_string()));
-                outcome.lost = error.sticky;
-                if !outcome.lost {
-                    // The slot lies in the memory, but not in its guarded copy.
-                    memory.free();
-                }
-                return Ok(outcome.into());
-            }
-        };
-        let mut outcome = CaseOutcome { launches: runs.len() as u64, ..CaseOutcome::default() };
-        outcome.faults.extend(disturbed.map(|what| (Kind::RedZone, what)));
-        let mut direct_faults = None;
-        if let Some(run) = direct.filter(|_| outcome.faults.is_empty() && layout.bytes <= MOST_DIRECT) {
-            outcome.direct = 1;
-            // A large case has no fourth run.
-            let run = run.min(self.runs.len() - 1);
-            let slots = (self.runs[run].0.bytes.as_slice(), after[run].as_slice());
-            direct_faults = path.direct(launcher, bound, layout, slots)?;
-        }
-        Ok(Launched { outcome, to_judge: Some((self, after)), direct: direct_faults })
+        // A large case has no fourth run.
+        let run = chosen.direct.filter(|_| layout.bytes <= MOST_DIRECT).map(|run| run.min(self.runs.len() - 1));
+        let of = |run: usize| process.direct(launcher, (bound, layout), (run, &self.runs[run].0.bytes));
+        let direct = run.map(of).transpose()?;
+        Ok(Ok(Asked { prepared: self, recordings, direct }))
     }
 
     /// Judges the slots after their launches.
@@ -275,6 +253,47 @@ impl Prepared {
     }
 }
 
+/// A case with its recorded launches.
+pub(super) struct Asked {
+    prepared: Prepared,
+    recordings: Vec<Recording>,
+    direct: Option<Direct>,
+}
+
+impl Asked {
+    /// Launches the case.
+    pub(super) fn launch(
+        self,
+        (device, memory, modules): (&Device, &Memory, &Modules),
+        case: &Case,
+    ) -> Result<Launched> {
+        let Self { prepared, recordings, direct } = self;
+        let bytes = prepared.layout.bytes;
+        if let Some(fault) = foreign(modules, &recordings) {
+            return Ok(CaseOutcome::from(fault).into());
+        }
+        let area = memory.area(Some(2 * bytes)).ok_or_else(|| anyhow!("no memory for {}", case.label))?;
+        let runs = prepared.runs.iter();
+        let runs: Vec<_> = runs.map(|(slot, place)| (slot, *place as u64 * bytes, &recordings[*place])).collect();
+        let (after, disturbed) = match replay(device, modules, area, &runs, &format!("running {}", case.label)) {
+            Ok(replayed) => replayed,
+            Err(error) => {
+                let mut outcome = CaseOutcome::from((Kind::LaunchFailed, error.to_string()));
+                outcome.lost = error.sticky;
+                if !outcome.lost {
+                    // The slot lies in the memory, but not in its guarded copy.
+                    area.restore(device)?;
+                }
+                return Ok(outcome.into());
+            }
+        };
+        let mut outcome =
+            CaseOutcome { launches: runs.len() as u64, direct: u64::from(direct.is_some()), ..CaseOutcome::default() };
+        outcome.faults.extend(disturbed.map(|what| (Kind::RedZone, what)));
+        Ok(Launched { outcome, to_judge: Some((prepared, after)), direct })
+    }
+}
+
 /// The project, the operation and the case that are judged.
 pub(super) type Judged<'a> = (&'a Project, &'a Operation, &'a Chosen);
 
@@ -283,8 +302,8 @@ pub(super) struct Launched {
     outcome: CaseOutcome,
     /// The case, and its slots after their launches; none if the launches did not complete.
     to_judge: Option<(Prepared, Vec<Vec<u8>>)>,
-    /// The fault of the launch outside of capture. It is reported only if there is no other.
-    direct: Option<Fault>,
+    /// What the launch outside of capture left. Its fault is reported only if there is no other.
+    direct: Option<Direct>,
 }
 
 impl From<CaseOutcome> for Launched {
@@ -304,9 +323,10 @@ impl Launched {
         let mut outcome = self.outcome;
         if let Some((prepared, after)) = self.to_judge {
             prepared.judge(what, &after, &mut outcome)?;
-        }
-        if outcome.faults.is_empty() {
-            outcome.faults.extend(self.direct);
+            if let Some(direct) = self.direct.filter(|_| outcome.faults.is_empty()) {
+                let run = direct.run;
+                outcome.faults.extend(direct.compare(&prepared.bound, &prepared.layout, &after[run]));
+            }
         }
         Ok(outcome)
     }
@@ -320,7 +340,7 @@ type Run<'a> = (&'a Slot, u64, &'a Recording);
 /// earlier launch must not lie while a later one runs.
 fn replay(
     device: &Device,
-    path: &CodePath,
+    modules: &Modules,
     area: Area,
     runs: &[Run],
     doing: &str,
@@ -329,7 +349,7 @@ fn replay(
     let mut disturbed = None;
     for (slot, place, recording) in runs {
         let bytes = slot.bytes.len() as u64;
-        let launch = || recording.launches.iter().try_for_each(|launch| path.modules.launch(device, launch));
+        let launch = || recording.launches.iter().try_for_each(|launch| modules.launch(device, launch));
         // A slot to upload, one to download, and the result of a comparison.
         let fits = 2 * bytes.next_multiple_of(Batch::UNIT) + Batch::UNIT <= Batch::ROOM;
         if !fits {
@@ -358,7 +378,7 @@ fn replay(
 
 /// Checks that the launcher refuses a case: it returns an error code, and launches nothing.
 pub(super) fn check_refusal(
-    path: &mut CodePath,
+    process: &mut Process,
     operation: &Operation,
     case: &Case,
     base: u64,
@@ -367,7 +387,7 @@ pub(super) fn check_refusal(
     let layout = Layout::new(&bound);
     let launcher = &operation.launcher;
     let functions = (launcher.as_str(), operation.error.as_deref());
-    let outcomes = match path.ask(functions, &bound, &layout, &[base])? {
+    let outcomes = match process.ask(functions, &bound, &layout, &[base])? {
         Ok(outcomes) => outcomes,
         Err(fault) => return Ok(Some(fault)),
     };

@@ -19,6 +19,7 @@ const LARGE: u64 = 1 << 28;
 pub(super) struct Memory {
     contents: Option<Contents>,
     guarded: Option<Guarded>,
+    least: u64,
 }
 
 #[derive(Debug)]
@@ -28,8 +29,8 @@ struct Guarded {
 }
 
 impl Memory {
-    /// Memory of at least `bytes`.
-    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<Area<'_>, GpuError> {
+    /// Memory for cases of at most `bytes`, at one address.
+    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<u64, GpuError> {
         let contents = match self.contents.take() {
             Some(contents) => contents,
             None => Contents::new(device)?,
@@ -40,18 +41,26 @@ impl Memory {
             guarded
         } else {
             // Less on a card with little free memory.
-            let least = LEAST.min(device.free_bytes()? / 16);
-            let bytes = if bytes > LARGE { bytes } else { bytes.max(least).next_power_of_two() };
-            Guarded::new(device, contents, bytes.next_multiple_of(1 << 22))?
+            self.least = LEAST.min(device.free_bytes()? / 16);
+            Guarded::new(device, contents, in_use(bytes, self.least))?
         };
-        let Guarded { image, kept } = &*self.guarded.insert(guarded);
-        Ok(Area { contents, image, kept })
+        Ok(self.guarded.insert(guarded).image.address())
     }
 
-    /// Frees the memory: what follows needs less, and all of it is compared after each launch.
-    pub(super) fn free(&mut self) {
-        self.guarded = None;
+    /// What a case of so many bytes uses of the memory, all of which is compared after each of its launches; with none, all. None if
+    /// it has not been reserved.
+    pub(super) fn area(&self, bytes: Option<u64>) -> Option<Area<'_>> {
+        let (contents, Guarded { image, kept }) = (self.contents.as_ref()?, self.guarded.as_ref()?);
+        let all = image.bytes();
+        let bytes = bytes.map_or(all, |bytes| in_use(bytes, self.least).min(all).max(bytes));
+        (bytes <= all).then_some(Area { contents, image, kept, bytes })
     }
+}
+
+/// Bytes of memory for a case of `bytes`.
+fn in_use(bytes: u64, least: u64) -> u64 {
+    let bytes = if bytes > LARGE { bytes } else { bytes.max(least).next_power_of_two() };
+    bytes.next_multiple_of(1 << 22)
 }
 
 /// Memory for the slots of a case.
@@ -61,6 +70,8 @@ pub(super) struct Area<'a> {
     /// Where the slots lie.
     pub(super) image: &'a Buffer,
     kept: &'a Buffer,
+    /// Of both, from the beginning.
+    bytes: u64,
 }
 
 impl Area<'_> {
@@ -72,17 +83,22 @@ impl Area<'_> {
         place: u64,
         bytes: u64,
     ) -> Result<Range<usize>, GpuError> {
-        let Self { contents, image, kept } = *self;
+        let Self { contents, image, kept, .. } = *self;
         driver_copy(device, (kept, place), (image, place), bytes)?;
-        let found = contents.comparing((device, batch), (image, 0), (kept, 0), image.bytes())?;
+        let found = contents.comparing((device, batch), (image, 0), (kept, 0), self.bytes)?;
         device.fill(image, place, bytes, 0)?;
         device.fill(kept, place, bytes, 0)?;
         Ok(found)
     }
 
+    /// The first byte in which all of the memory differs from what it was.
+    pub(super) fn disturbed(&self, device: &Device) -> Result<Option<u64>, GpuError> {
+        self.contents.compare(device, (self.image, 0), (self.kept, 0), self.bytes)
+    }
+
     /// Makes memory that a launch wrote outside of its slot what it was, for the next launch.
     pub(super) fn restore(&self, device: &Device) -> Result<(), GpuError> {
-        driver_copy(device, (self.image, 0), (self.kept, 0), self.image.bytes())
+        driver_copy(device, (self.image, 0), (self.kept, 0), self.bytes)
     }
 }
 

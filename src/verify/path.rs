@@ -25,6 +25,14 @@ pub(crate) struct CodePath<'a> {
     pub(crate) jit: bool,
     /// The device code.
     pub(crate) modules: Modules,
+    /// What records its launches.
+    pub(crate) process: Process<'a>,
+}
+
+/// The process in which the launchers of a code path run, started when it is needed.
+#[derive(Debug)]
+pub(crate) struct Process<'a> {
+    target: &'a Target,
     ordinal: usize,
     recorder: Option<Recorder>,
     files: Files,
@@ -34,11 +42,21 @@ pub(crate) struct CodePath<'a> {
     ended: u32,
 }
 
+/// What a launcher left that was called outside of capture.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    launcher: String,
+    /// The run whose slot it was called on.
+    pub(crate) run: usize,
+    /// Digests of the slot's parts, or what failed.
+    left: Result<Vec<String>, Fault>,
+}
+
 /// A kind of fault, and an explanation.
 pub(crate) type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
-    /// Loads the code of one target, before any recording process is started.
+    /// Loads the code of one target, which is read before any recording process is started.
     pub(crate) fn load(
         device: &Device,
         ordinal: usize,
@@ -53,16 +71,16 @@ impl<'a> CodePath<'a> {
             let bytes = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
             images.push((format!("{} for sm_{}", unit.source.display(), target.arch), bytes));
         }
-        Ok(Self {
-            target,
-            jit,
-            modules: Modules::load(device, &images)?,
-            ordinal,
-            recorder: None,
-            files,
-            unfit: exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what)),
-            ended: 0,
-        })
+        let unfit = exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what));
+        let mut process = Process { target, ordinal, recorder: None, files, unfit, ended: 0 };
+        // The driver compiles PTX for each process, which takes seconds: for both at the same time. The files have been read.
+        let modules = std::thread::scope(|scope| {
+            let warm = jit.then(|| scope.spawn(|| process.warm(project)));
+            let modules = Modules::load(device, &images);
+            warm.map(std::thread::ScopedJoinHandle::join);
+            modules
+        })?;
+        Ok(Self { target, jit, modules, process })
     }
 
     /// `sm_90`, or `compute_75 through the driver's compiler`.
@@ -86,9 +104,48 @@ impl<'a> CodePath<'a> {
         Ok(self.modules.state(&names)?)
     }
 
+    /// As [`Process::record`], and looks for the kernels in the code.
+    ///
+    /// # Errors
+    /// Errors of the harness; faults of the candidate are in the result.
+    pub(crate) fn record(
+        &mut self,
+        launcher: &str,
+        bound: &Bound,
+        layout: &Layout,
+        bases: &[u64],
+    ) -> Result<Result<Vec<Recording>, Fault>> {
+        let recorded = self.process.record(launcher, bound, layout, bases)?;
+        Ok(recorded.and_then(|recordings| foreign(&self.modules, &recordings).map_or(Ok(recordings), Err)))
+    }
+}
+
+/// The fault if a recorded kernel is not in the code.
+pub(crate) fn foreign(modules: &Modules, recordings: &[Recording]) -> Option<Fault> {
+    let mut launches = recordings.iter().flat_map(|recording| &recording.launches);
+    let foreign = launches.find(|launch| !modules.has(&launch.symbol))?;
+    Some((Kind::ForeignKernel, format!("{} is not in the project's own machine code", foreign.symbol)))
+}
+
+impl Process<'_> {
     /// Ends the recording process; the next recording starts another.
     pub(crate) fn dismiss(&mut self) {
         self.recorder = None;
+    }
+
+    /// Has the first case of each element type recorded, so that the driver compiles what it launches. What it finds is found again by
+    /// the recordings that count.
+    fn warm(&mut self, project: &Project) {
+        let Some(operation) = project.spec.operations.first() else { return };
+        let cases = operation.cases(&operation.verify, 0).unwrap_or_default();
+        for dtype in &operation.dtypes {
+            let of_type = cases.iter().filter(|case| case.dtype == *dtype).filter_map(|case| operation.bind(case).ok());
+            let launches = |bound: &Bound| bound.tensors.iter().all(|tensor| tensor.elements() > 0);
+            if let Some(bound) = of_type.into_iter().find(launches) {
+                let _ = self.record(&operation.launcher, &bound, &Layout::new(&bound), &[1 << 40]);
+            }
+        }
+        (self.unfit, self.ended) = (self.unfit.take().filter(|(kind, _)| *kind == Kind::Interposes), 0);
     }
 
     /// The restrictions of the recording process.
@@ -131,14 +188,6 @@ impl<'a> CodePath<'a> {
                 }
             }
         }
-        for launch in recordings.iter().flat_map(|recording| &recording.launches) {
-            if !self.modules.has(&launch.symbol) {
-                return Ok(Err((
-                    Kind::ForeignKernel,
-                    format!("{} is not in the project's own machine code", launch.symbol),
-                )));
-            }
-        }
         let writes = bound.tensors.iter().any(|tensor| tensor.role.is_result() && tensor.elements() > 0);
         if writes && recordings.iter().any(|recording| recording.launches.is_empty()) {
             return Ok(Err((Kind::NoLaunch, format!("{launcher} returned 0 and launched nothing"))));
@@ -178,46 +227,39 @@ impl<'a> CodePath<'a> {
         Ok(answer.map_err(|error| self.fault(error)))
     }
 
-    /// Calls a launcher once outside of capture, in the recording process, on a slot with the content `before`, and compares
-    /// what it leaves with what a replay left: every byte but those of scratch. Called after a recording of the same
-    /// case.
+    /// Calls a launcher once outside of capture, in the recording process, on a slot with the content `before`, that of a run. Called
+    /// after a recording of the same case.
     ///
     /// # Errors
     /// Errors of the harness.
     pub(crate) fn direct(
         &mut self,
         launcher: &str,
-        bound: &Bound,
-        layout: &Layout,
-        (before, after): (&[u8], &[u8]),
-    ) -> Result<Option<Fault>> {
+        (bound, layout): (&Bound, &Layout),
+        (run, before): (usize, &[u8]),
+    ) -> Result<Direct> {
         let Some(recorder) = &mut self.recorder else {
             anyhow::bail!("no recording process");
         };
-        let parts = layout.parts(bound);
-        let ranges: Vec<_> = parts.iter().map(|(_, range)| range.clone()).collect();
-        let expected = digests(after, &ranges);
+        let ranges = layout.parts(bound).into_iter().map(|(_, range)| range).collect();
         let answer = recorder.run(launcher, values(bound, layout, 0), before, ranges);
-        if let Some(changed) = self.files.changed() {
-            return Ok(Some((Kind::FilesChanged, changed)));
-        }
-        let other = |what: &str| (Kind::OutsideCapture, format!("called outside of capture, {launcher} {what}"));
-        Ok(match answer {
-            Ok(Ran::Left(left)) => {
-                let differs = parts.iter().zip(&expected).zip(&left).find(|((_, expected), left)| expected != left);
-                differs.map(|(((name, _), _), _)| {
-                    other(&format!("leaves other bytes in {name} than the recorded launches do on the same inputs"))
-                })
+        let left = if let Some(changed) = self.files.changed() {
+            Err((Kind::FilesChanged, changed))
+        } else {
+            match answer {
+                Ok(Ran::Left(left)) => Ok(left),
+                Ok(Ran::Code(code)) => Err(outside(launcher, &format!("returned {code}, and 0 under capture"))),
+                // That process's context may be lost.
+                Ok(Ran::Failed(why)) => {
+                    let (kind, message) =
+                        outside(launcher, &format!("failed, and its recorded launches did not: {why}"));
+                    Err(self.ended(kind, message))
+                }
+                Err(RecordError::Refused(why)) => anyhow::bail!(why),
+                Err(error) => Err(self.fault(error)),
             }
-            Ok(Ran::Code(code)) => Some(other(&format!("returned {code}, and 0 under capture"))),
-            // That process's context may be lost.
-            Ok(Ran::Failed(why)) => {
-                let (kind, message) = other(&format!("failed, and its recorded launches did not: {why}"));
-                Some(self.ended(kind, message))
-            }
-            Err(RecordError::Refused(why)) => anyhow::bail!(why),
-            Err(error) => Some(self.fault(error)),
-        })
+        };
+        Ok(Direct { launcher: launcher.to_owned(), run, left })
     }
 
     fn fault(&mut self, error: RecordError) -> Fault {
@@ -242,6 +284,28 @@ impl<'a> CodePath<'a> {
         self.unfit = Some(fault.clone());
         fault
     }
+}
+
+impl Direct {
+    /// Compares what it left with what a replay of the same run left: every byte but those of scratch.
+    pub(crate) fn compare(self, bound: &Bound, layout: &Layout, after: &[u8]) -> Option<Fault> {
+        let left = match self.left {
+            Ok(left) => left,
+            Err(fault) => return Some(fault),
+        };
+        let parts = layout.parts(bound);
+        let ranges: Vec<_> = parts.iter().map(|(_, range)| range.clone()).collect();
+        let differs =
+            parts.iter().zip(digests(after, &ranges)).zip(&left).find(|((_, replayed), left)| replayed != *left);
+        differs.map(|(((name, _), _), _)| {
+            let what = format!("leaves other bytes in {name} than the recorded launches do on the same inputs");
+            outside(&self.launcher, &what)
+        })
+    }
+}
+
+fn outside(launcher: &str, what: &str) -> Fault {
+    (Kind::OutsideCapture, format!("called outside of capture, {launcher} {what}"))
 }
 
 /// The launcher's arguments for a slot at an address.

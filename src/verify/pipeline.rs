@@ -1,5 +1,5 @@
-//! The cases of an operation in three stages that overlap: threads draw inputs, the calling thread launches, and threads judge.
-//! On a machine with many cores a launch waits for the host otherwise.
+//! The cases of an operation in four stages that overlap: threads draw inputs, one asks the recording process, the calling thread
+//! launches, and threads judge. On a machine with many cores a launch waits for the host otherwise.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
-use super::case::{CaseOutcome, Launched, Prepared};
+use super::case::{Asked, CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
 use crate::base::cores;
 
@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 3 << 30;
 /// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
 const SHARES: u64 = 8;
 
-/// The stages of a case. Drawing and judging run on several threads.
+/// The stages of a case but the two that work on one case at a time. Drawing and judging run on several threads.
 pub(super) struct Stages<'a> {
     /// The bytes of a case that the host holds.
     pub(super) bytes: &'a (dyn Fn(&Chosen) -> u64 + Sync),
@@ -50,7 +50,8 @@ impl Stages<'_> {
     pub(super) fn run(
         &self,
         cases: &[Chosen],
-        mut launch: impl FnMut(&Chosen, Option<Prepared>) -> Result<Launched>,
+        ask: impl FnMut(&Chosen, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>> + Send,
+        mut launch: impl FnMut(&Chosen, Asked) -> Result<Launched>,
     ) -> Result<Vec<(usize, CaseOutcome)>> {
         let room = &Room { most: most_bytes(), ..Room::default() };
         let next = &AtomicUsize::new(0);
@@ -61,12 +62,14 @@ impl Stages<'_> {
         let (launched, to_judge) = channel();
         let to_judge = &Mutex::new(to_judge);
         let mut outcomes = std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
-            let (drawn, to_launch) = channel();
+            let (drawn, to_ask) = channel();
             for _ in 0..self.threads {
                 let drawn = drawn.clone();
                 scope.spawn(move || self.drawing((cases, order), next, room, &drawn));
             }
             drop(drawn);
+            let (asked, to_launch) = channel();
+            scope.spawn(move || asking(cases, &to_ask, &asked, ask));
             let judges: Vec<_> =
                 (0..self.threads).map(|_| scope.spawn(move || self.judging(cases, room, to_judge))).collect();
             let lost = launching(cases, &to_launch, &launched, &mut launch);
@@ -92,7 +95,7 @@ impl Stages<'_> {
         (cases, order): (&[Chosen], &[(u64, usize)]),
         next: &AtomicUsize,
         room: &Room,
-        drawn: &Sender<Drawn>,
+        drawn: &Sender<Staged<Option<Prepared>>>,
     ) {
         while let Some(&(bytes, index)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let chosen = &cases[index];
@@ -124,15 +127,33 @@ impl Stages<'_> {
     }
 }
 
-/// Launches what was drawn; returns whether the context is lost.
+/// Has the launches recorded of what was drawn, until nobody launches.
+fn asking(
+    cases: &[Chosen],
+    to_ask: &Receiver<Staged<Option<Prepared>>>,
+    asked: &Sender<Staged<Result<Asked, CaseOutcome>>>,
+    mut ask: impl FnMut(&Chosen, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>>,
+) {
+    for (index, bytes, drawn) in to_ask {
+        let one = drawn.and_then(|drawn| ask(&cases[index], drawn));
+        if asked.send((index, bytes, one)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Launches what was recorded; returns whether the context is lost.
 fn launching(
     cases: &[Chosen],
-    to_launch: &Receiver<Drawn>,
+    to_launch: &Receiver<Staged<Result<Asked, CaseOutcome>>>,
     launched: &Sender<(usize, u64, Launched)>,
-    launch: &mut impl FnMut(&Chosen, Option<Prepared>) -> Result<Launched>,
+    launch: &mut impl FnMut(&Chosen, Asked) -> Result<Launched>,
 ) -> Result<bool> {
-    for (index, bytes, drawn) in to_launch {
-        let one = launch(&cases[index], drawn?)?;
+    for (index, bytes, asked) in to_launch {
+        let one = match asked? {
+            Ok(asked) => launch(&cases[index], asked)?,
+            Err(outcome) => outcome.into(),
+        };
         let lost = one.is_lost();
         // The judges end after this one.
         if launched.send((index, bytes, one)).is_err() || lost {
@@ -142,8 +163,8 @@ fn launching(
     Ok(false)
 }
 
-/// A case's index, its bytes, and what was drawn.
-type Drawn = (usize, u64, Result<Option<Prepared>>);
+/// A case's index, its bytes, and what a stage made of it.
+type Staged<T> = (usize, u64, Result<T>);
 type Judged = Vec<(usize, CaseOutcome)>;
 
 /// The memory for cases under way.

@@ -5,9 +5,9 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::case::{self, CaseOutcome, Prepared, Setting, check_refusal};
-use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
-use super::memory::Memory;
+use super::case::{self, CaseOutcome, Prepared, check_refusal};
+use super::finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};
+use super::memory::{Memory, distance};
 use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
             }
         }
         if self.report.confinement.is_empty() {
-            self.report.confinement = path.confinement();
+            self.report.confinement = path.process.confinement();
         }
         // JSON has no infinity.
         summary.worst = summary.worst.min(1e300);
@@ -214,20 +214,30 @@ impl<'a> Run<'a> {
             // A reference in Python has processes of its own.
             threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
         };
-        self.memory.free();
-        let outcomes = stages.run(&cases, |chosen, prepared| {
-            (self.tell)(&format!("{}: {} {}", path.name(), operation.name, chosen.case.label));
-            let Some(prepared) = prepared else {
-                return Ok(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() }.into());
-            };
-            let setting = Setting { device: &self.device, operation, chosen };
-            prepared.launch(&setting, &mut self.memory, path)
+        let most = cases.iter().map(|chosen| case::slot_bytes(operation, chosen)).max().unwrap_or(0);
+        let address = self.memory.reserve(&self.device, 2 * most)?;
+        let name = path.name();
+        let CodePath { modules, process, .. } = path;
+        let ask = |chosen: &Chosen, prepared: Option<Prepared>| match prepared {
+            Some(prepared) => prepared.ask((operation, chosen), process, address),
+            None => Ok(Err(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() })),
+        };
+        let outcomes = stages.run(&cases, ask, |chosen, asked| {
+            (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
+            asked.launch((&self.device, &self.memory, modules), &chosen.case)
         })?;
         let mut lost = false;
         for (index, outcome) in outcomes {
             let chosen = &cases[index];
             self.count_operation(operation, chosen, &outcome);
             lost |= self.count(&chosen.case, outcome, summary, findings);
+        }
+        if !lost && let Some(all) = self.memory.area(None) {
+            // Behind what the smaller cases use it is compared once for all of them.
+            if let Some(byte) = all.disturbed(&self.device)? {
+                findings.add_to_all((Kind::RedZone, distance(byte, 0, 0)));
+                all.restore(&self.device)?;
+            }
         }
         Ok(lost)
     }
@@ -241,9 +251,9 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<()> {
         for case in operation.cases(&operation.reject, self.report.seed)? {
-            let base = self.memory.reserve(&self.device, 1 << 22)?.image.address();
+            let base = self.memory.reserve(&self.device, 1 << 22)?;
             summary.cases += 1;
-            if let Some(fault) = check_refusal(path, operation, &case, base)? {
+            if let Some(fault) = check_refusal(&mut path.process, operation, &case, base)? {
                 findings.add(&case, fault);
             }
         }
@@ -334,14 +344,18 @@ impl<'a> Findings<'a> {
         Self { operation, path, found: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, case: &Case, (kind, message): Fault) {
-        self.found.push(Finding {
-            kind,
-            operation: self.operation.name.clone(),
-            case: Some(case.label.clone()),
-            path: self.path.clone(),
-            message,
-        });
+    pub(super) fn add(&mut self, case: &Case, fault: Fault) {
+        self.push(Some(case.label.clone()), fault);
+    }
+
+    /// Adds a finding that some case of the operation caused.
+    fn add_to_all(&mut self, fault: Fault) {
+        self.push(None, fault);
+    }
+
+    fn push(&mut self, case: Option<String>, (kind, message): Fault) {
+        let operation = self.operation.name.clone();
+        self.found.push(Finding { kind, operation, case, path: self.path.clone(), message });
     }
 
     /// The first findings; the last of them says how many more there are.
