@@ -106,7 +106,8 @@ int widest_access(const Call& c) {
     // One row has no next one, and its stride may be anything.
     fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
   }
-  if (fits || c.operation == kGate || c.a.width <= (c.rows <= kFew ? kLessNarrow : kNarrowInGroups)) return fits ? 16 : kElement;
+  const bool few = c.a.width <= kLessNarrow && c.rows <= kFewElements / c.a.width;
+  if (fits || c.operation == kGate || few || c.a.width <= kNarrowInGroups) return fits ? 16 : kElement;
   const Matrix& x = matrices.all[0];
   for (int i = 1; i < 4; ++i) {
     const Matrix& m = matrices.all[i];
@@ -235,7 +236,8 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   if (group.threads != 0) {
     const int64_t rows = rows_of(group);
     const int64_t least = access == kUnaligned ? 2 * (rows / warps_apart(group, access)) << bits : 4 * rows;
-    if (c.rows_per_modulation >= least && c.rows >= kGroupBlocksAtLeast * rows) {
+    const int64_t blocks = access == kUnaligned && group.threads >= 128 ? 2 * kGroupBlocksAtLeast : kGroupBlocksAtLeast;
+    if (c.rows_per_modulation >= least && c.rows >= blocks * rows) {
       return launch_groups(c, arch, group, access, bits, gated, packs, stream);
     }
   }

@@ -31,7 +31,7 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // type and architecture. Wide rows have two kernels more, and two for accesses of one element.
 #define ADALN_LAYOUTS(X) X(8, 1) X(16, 1) X(32, 1) X(32, 2) X(64, 2) X(256, 1) X(512, 1) X(512, 2) X(512, 3) X(1024, 2)
 // The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
-#define ADALN_UNALIGNED_LAYOUTS(X) X(32, 4) X(1024, 2)
+#define ADALN_UNALIGNED_LAYOUTS(X) X(64, 2) X(512, 1) X(1024, 2)
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
 #define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
 
@@ -52,11 +52,15 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
   X(16, 512, 1, 2, false, 3, 90)         \
   X(16, 512, 2, 2, false, 2, 90)         \
   X(16, 512, 4, 1, false, 2, 90)         \
+  X(16, 8, 1, 4, true, 6, 80)            \
+  X(16, 16, 1, 4, true, 6, 80)           \
+  X(16, 32, 1, 2, true, 8, 80)           \
   X(16, 128, 1, 2, true, 8, 80)          \
   X(16, 256, 1, 3, true, 4, 80)          \
   X(16, 384, 1, 2, true, 3, 90)          \
   X(16, 512, 1, 2, true, 2, 80)          \
   X(16, 512, 2, 1, true, 2, 90)          \
+  X(16, 1024, 2, 1, true, 1, 90)         \
   X(kUnaligned, 16, 3, 2, false, 4, 80)  \
   X(kUnaligned, 32, 2, 4, false, 5, 80)  \
   X(kUnaligned, 512, 1, 4, false, 2, 80) \
@@ -83,8 +87,9 @@ struct Tuning {
 
 constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
 // Rows that are no whole number of 16 bytes are accessed an element at a time up to kNarrow elements, and up to kLessNarrow
-// where there are few of them; those with a modulation in common up to kNarrowInGroups.
+// where all rows have kFewElements at most; those with a modulation in common up to kNarrowInGroups.
 constexpr int64_t kNarrow = 256, kLessNarrow = 4096, kNarrowInGroups = 128;
+constexpr int64_t kFewElements = 1 << 18;
 constexpr int64_t kAny = INT64_MAX;
 constexpr int64_t kFew = 1056;  // eight an H100's SM: one row's latency counts
 
@@ -97,21 +102,27 @@ constexpr Tuning kTuning[] = {
     {75, 16, 32, kAny, {32, 1}, {32, 1}},     // 256: 4 rows a block, no barrier
     {75, 16, 40, 16383, {64, 2}, {64, 2}},
     {75, 16, 40, kAny, {32, 2}, {32, 2}},     // 320: less time by 10 %, and more by 5 % where there are 5,000 rows
-    {75, 16, 128, kAny, {64, 2}, {64, 2}},    // to 1024: 2 rows a block
+    {75, 16, 128, kAny, {64, 2}, {256, 1}},   // to 1024: 2 rows a block; gated 4761 x 704 100 % (64 x 2 94), 20000 x 400 100 (96)
     {75, 16, 256, kAny, {256, 1}, {256, 1}},  // 1152, 1536, LTX's 2048
     {75, 16, 512, kAny, {512, 1}, {512, 1}},  // 3072, 4096, f32's 2048
     {75, 16, 1024, kAny, {512, 2}, {512, 2}},   // 8192, f32's 4096
     {75, 16, 2048, 264, {1024, 2}, {1024, 2}},  // 16384: the latency of one or two rows an SM counts
-    {80, 16, 1536, kAny, {512, 3}, {1024, 2}},  // 12288: 4482 x 8640 100 % of a copy, in shared memory 93
+    {80, 16, 1152, kAny, {512, 3}, {1024, 2}},  // 9216: two blocks an SM. 4482 x 8640 100 % of a copy, in shared memory 93
+    {80, 16, 1536, kAny, {1024, 2}, {1024, 2}},  // 12288: 1347 x 9664 91 % (512 x 3 84), 2600 x 9664 88 (83, in shared memory 89)
     {80, 16, 2048, kAny, {512, kShared}, {1024, 2}},
     {80, 16, 4096, kAny, {512, kShared}, {512, kShared}},    // 32768: 64 KB, three rows an SM
     {80, 16, 8192, kAny, {1024, kShared}, {1024, kShared}},  // 65536: 128 KB, one row an SM
     {75, 16, 2560, kAny, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAny, kAny, {1024, kReread}, {1024, kReread}},
-    // Measured with packs of the modulation that were joined of two loads of 16 bytes each. With accesses of one element all
-    // loads are independent, which is faster for few rows (layer_norm, bf16, 73 x 1801: 2.9 us and 3.9); with many rows packs
-    // are (60000 x 519 and 20000 x 2567: 73 % of a copy, elements 45 and 43).
-    {75, kUnaligned, 128, kAny, {32, 4}, {32, 4}},
+    // Bf16, each row with a modulation of its own, % of a copy: adaln 60000 x 519 95 (512 x 1 83), 20000 x 1001 95 (64 x 2 91), 8000 x
+    // 2001 87 (1024 x 2 90), 3000 x 5003 84; gated 20000 x 307 86 (64 x 2 75), 4571 x 690 83 (64 x 2 64), 10000 x 1001 94 (83),
+    // 5000 x 2001 93 (1024 x 2 83). Few rows, microseconds of layer_norm: 528 x 1027 3.1 (elements 3.7), 264 x 3001 4.2 (elements 4.4,
+    // 1024 x 2 4.5), 528 x 3803 6.1 (elements 12.4, 512 x 1 8.0), 100 x 300 2.5 (elements 2.3), 73 x 1801 2.8 (2.9).
+    {75, kUnaligned, 80, kAny, {64, 2}, {512, 1}},
+    {75, kUnaligned, 192, kAny, {512, 1}, {512, 1}},
+    {75, kUnaligned, 256, kFew, {512, 1}, {512, 1}},
+    {75, kUnaligned, 256, kAny, {1024, 2}, {512, 1}},
+    {75, kUnaligned, 512, 264, {512, 1}, {512, 1}},
     {75, kUnaligned, 2048, kAny, {1024, 2}, {1024, 2}},
     {75, kUnaligned, kAny, kAny, {1024, kReread}, {1024, kReread}},
     {75, kElement, kNarrow, kAny, {32, 8}, {32, 8}},
@@ -123,7 +134,7 @@ constexpr Tuning kTuning[] = {
 };
 
 // For rows with a modulation in common: used where each modulation has rows for four blocks or more, and the launch for
-// kGroupBlocksAtLeast or more; else the table above.
+// kGroupBlocksAtLeast or more, twice that many of kUnaligned whose rows a block shares; else the table above.
 constexpr int64_t kGroupBlocksAtLeast = 128;
 struct GroupTuning {
   int arch;
@@ -154,25 +165,30 @@ constexpr GroupTuning kGroupTuning[] = {
     // Slower too: modulation in shared memory (93 at 2048), and persistent blocks that prefetch the next row (93; 83 where a
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     // Narrow rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. layer_norm:
-    // 64 columns 99 % (r 57), 384 99 (84), 149 76 (33), 217 83 (50); and 8872 86, where shared memory holds the row 66.
+    // 64 columns 99 % (r 57), 384 99 (84), 149 76 (33), 217 83 (50); and 8872 86, where shared memory holds the row 66. Gated, of
+    // some ten thousand rows: 64 94 % (r 89), 128 98 (95), 256 97 (95), 3000 x 9000 86 (80), 3000 x 12288 93 (89).
     {80, kElement, 128, 0, {16, 8, 2}, {16, 8, 2}, {32, 8, 2}},
     {80, kElement, 256, 0, {32, 8, 4}, {32, 8, 4}, {32, 8, 2}},
     // Rows that are no whole number of 16 bytes, bf16, % of a copy; before, with adaln_unaligned: layer_norm 100000 x 230 88
     // (79; 16 x 3 x 2 84), 156363 x 499 95 (73), 60000 x 771 93 (82), 30000 x 1999 94 (77), 20000 x 3001 94 (75; 512 x 1 x 4
     // 86), 12000 x 5001 92 (72), 4798 x 12727 70 (45); adaln 71530 x 250 84 (78; 16 x 3 x 2 78), 40491 x 1353 93 (61; 256 x 2 x 3
     // 91), 30000 x 2567 92 (65); gated 111695 x 265 85 (54; 32 x 2 x 2 80), 50000 x 383 81 (56; 16 x 3 x 2 77), 30000 x 1353 93
-    // (78; 256 x 2 x 2 86), 20000 x 3001 94 (86; 256 x 2 x 2 89).
-    {80, kUnaligned, 32, 0, {32, 2, 4}, {32, 2, 4}, {32, 2, 2}},
+    // (78; 256 x 2 x 2 86), 20000 x 3001 94 (86; 256 x 2 x 2 89), 132278 x 181 78 (32 x 2 x 2 71). Of few rows adaln 1027 x 3803 68
+    // (256 x 2 x 3 60, r 50), 1027 x 1953 61 (elements 48).
+    {80, kUnaligned, 32, 0, {32, 2, 4}, {32, 2, 4}, {16, 3, 2}},
     {80, kUnaligned, 40, 0, {16, 3, 2}, {16, 3, 2}, {16, 3, 2}},
     {80, kUnaligned, 48, 0, {16, 3, 2}, {16, 3, 2}, {32, 2, 2}},
     {80, kUnaligned, 64, 0, {32, 2, 4}, {32, 2, 4}, {32, 2, 2}},
+    {80, kUnaligned, 128, 2000, {512, 1, 4}, {512, 1, 4}, {512, 1, 3}},
+    {80, kUnaligned, 128, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}},  // kTuning: layer_norm 1027 x 519 3.0 us (512 x 1 x 4 3.8)
     {80, kUnaligned, 256, 0, {512, 1, 4}, {512, 1, 4}, {512, 1, 3}},
-    {80, kUnaligned, 512, 0, {256, 2, 3}, {256, 2, 3}, {512, 1, 3}},
+    {80, kUnaligned, 512, 2000, {256, 2, 3}, {256, 2, 3}, {512, 1, 3}},
+    {80, kUnaligned, 512, 0, {512, 1, 4}, {512, 2, 2}, {512, 1, 3}},
     {80, kUnaligned, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
     {80, kUnaligned, 2048, 0, {512, 4, 1}, {512, 4, 1}, {512, 4, 1}},
-    {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {}},
-    {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {}},
-    {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {}},
+    {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {8, 1, 4}},
+    {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {16, 1, 4}},
+    {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {32, 1, 2}},
     {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},
     {80, 16, 64, 0, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
     // [quote h100]
@@ -186,6 +202,7 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 16, 512, 529, {512, 1, 2}, {256, 2, 2}, {512, 1, 2}},
     {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
     {90, 16, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    {90, 16, 1536, 0, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},
     {90, 16, 2048, 0, {512, 4, 1}, {512, 4, 1}, {}},
     // [end quote]
     // A100. Estimates: what saves instructions there does so here.
