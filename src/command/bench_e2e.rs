@@ -11,7 +11,7 @@ use super::failure::Usage;
 use super::prepare;
 use crate::against::Interpreter;
 use crate::cli::project::Bench;
-use crate::end_to_end::{EndToEnd, SCRIPT, run as run_script, sources};
+use crate::end_to_end::{EndToEnd, SCRIPT, Written, run as run_script, sources};
 use crate::evidence;
 use crate::project::TorchProject;
 use crate::report::table::window;
@@ -45,11 +45,14 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     given.extend(arguments.script.iter().cloned());
     // Which files beside the project count is known only from the result; this detects a change during the run.
     let before = sources::digest(dir, &[])?;
-    let result = run_script(dir, &python, &given, output.is_talkative())?;
+    let Written { result, unfinished } = run_script(dir, &python, &given, output.is_talkative())?;
     show(&result, output);
     for path in &arguments.export {
         end_to_end::write(&result, path)?;
         output.note(format!("wrote {}", path.display()));
+    }
+    if let Some(why) = unfinished {
+        bail!("{why}");
     }
     let mut recorded = Vec::new();
     if arguments.record {

@@ -6,4 +6,4 @@ mod script;
 pub(crate) mod sources;
 
 pub(crate) use result::{Case, Contender, EndToEnd, Profile};
-pub(crate) use script::{SCRIPT, run};
+pub(crate) use script::{SCRIPT, Written, run};

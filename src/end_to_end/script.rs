@@ -5,22 +5,32 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
+use signal_hook::consts::SIGINT;
 
 use super::EndToEnd;
 use crate::against::Interpreter;
+use crate::base::plural;
 
 /// The script's name, in a project's folder.
 pub(crate) const SCRIPT: &str = "benchmark_e2e.py";
 /// How many bytes of its output are shown when it fails.
 const SHOWN: usize = 4000;
 
-/// Runs the script of `dir`. `aloud`: its standard error is shown.
+/// What a script wrote.
+pub(crate) struct Written {
+    pub(crate) result: EndToEnd,
+    /// Why it has not all cases: the script was interrupted, or failed.
+    pub(crate) unfinished: Option<String>,
+}
+
+/// Runs the script of `dir`. `aloud`: its standard error is shown. An interrupt ends the script alone.
 ///
 /// # Errors
 /// The script does not exist, or wrote no result that can be read. A result with wrong figures is no error: it has findings.
-pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], aloud: bool) -> Result<EndToEnd> {
+pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], aloud: bool) -> Result<Written> {
     let folder = tempfile::Builder::new().prefix("kernels-e2e-").tempdir()?;
     let out = folder.path().join("result.json");
     // Its standard output repeats the result, which the caller prints.
@@ -35,7 +45,11 @@ pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], alou
         .stdin(Stdio::null())
         .stdout(printed.try_clone()?)
         .stderr(if aloud { Stdio::inherit() } else { printed.try_clone()?.into() });
-    let status = command.status().with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
+    // A terminal interrupts both, and the script's cases are shown then.
+    let held = signal_hook::flag::register(SIGINT, Arc::default())?;
+    let status = command.status();
+    signal_hook::low_level::unregister(held);
+    let status = status.with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
     let script = dir.join(SCRIPT);
     let script = script.display();
     if !out.is_file() {
@@ -45,14 +59,15 @@ pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], alou
     let result = EndToEnd::read(&out).with_context(|| format!("--e2e: the result of {script}"))?;
     if !result.finished {
         let said = last(&mut printed, "")?;
-        let cases = result.cases.len();
-        bail!("{script} did not finish ({status}) after {cases} cases{said}");
+        let cases = plural(result.cases.len() as u64, "case");
+        let unfinished = Some(format!("{script} did not finish ({status}) after {cases}{said}"));
+        return Ok(Written { result, unfinished });
     }
     if !status.success() && result.findings().is_empty() {
         let said = last(&mut printed, "")?;
         bail!("{script} failed ({status}), and its result does not say why{said}");
     }
-    Ok(result)
+    Ok(Written { result, unfinished: None })
 }
 
 /// The end of the script's output, introduced; `else_` where there is none.

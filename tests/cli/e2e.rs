@@ -350,6 +350,17 @@ fn a_result_that_is_broken_is_named_with_what_is_wrong_in_it() {
         assert!(ran.err.contains(said) && ran.err.contains("benchmark_e2e.py"), "{said}: {ran:#?}");
         assert!(!project.evidence().exists(), "{said}");
     }
+    // An interrupt of both ends the script; what it had timed is shown and exported, and not recorded.
+    let mut all = result();
+    all["finished"] = json!(false);
+    let project = Project::new(&all, "import os, signal\nos.kill(os.getppid(), signal.SIGINT)\nsys.exit(130)");
+    let ran = project.run("bench model --e2e --record --export part.json --export part.md");
+    assert!(ran.code == 1 && ran.err.contains("did not finish (exit status: 130) after"), "{ran:#?}");
+    assert!(ran.out.contains("My model") && !project.evidence().exists(), "{ran:#?}");
+    let part: Value =
+        serde_json::from_str(&fs::read_to_string(project.test.project.join("part.json")).unwrap()).unwrap();
+    let time = |all: &Value| all["cases"][0]["contenders"][1]["time_ms"].clone();
+    assert_eq!((time(&part), &part["finished"]), (time(&all), &json!(false)));
     let project = Project::new(&result(), "open(out, 'w').write('{')");
     let ran = project.run("bench model --e2e");
     assert!(ran.code == 1 && ran.err.contains("is not JSON"), "{ran:#?}");
