@@ -291,6 +291,17 @@ fn verify_says_what_it_compared() {
     assert!(path.worst > 0.0 && path.worst < 1.0);
 }
 
+#[test]
+fn what_a_small_case_writes_to_memory_of_the_large_ones_is_found() {
+    // 16 MB are compared after a launch of the small case, and 32 MB are there for the large one.
+    let project = written("if (a.rows == 5) reinterpret_cast<char*>(a.out)[25 << 20] = 3;", "3");
+    let shapes = ["--native-only", "--shape", "rows=5,width=100", "--shape", "rows=1500,width=1024"];
+    let output = run("verify", project.path(), &shapes, "");
+    let report: VerifyReport = serde_json::from_slice(&output.stdout).unwrap();
+    let found = report.findings.iter().find(|finding| finding.kind == Kind::RedZone);
+    assert!(found.is_some_and(|finding| finding.message.contains("behind the case's own")), "{:?}", report.findings);
+}
+
 /// The report on a newer card, which also runs the code of older ones, of a kernel with a statement before its work.
 fn on_a_newer_card(first: &str) -> VerifyReport {
     let project = written(first, "3");
