@@ -6,6 +6,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::SIGINT;
@@ -46,9 +47,10 @@ pub(crate) fn run(dir: &Path, python: &Interpreter, arguments: &[OsString], alou
         .stdout(printed.try_clone()?)
         .stderr(if aloud { Stdio::inherit() } else { printed.try_clone()?.into() });
     // A terminal interrupts both, and the script's cases are shown then.
-    let held = signal_hook::flag::register(SIGINT, Arc::default())?;
+    let ended = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register_conditional_default(SIGINT, Arc::clone(&ended))?;
     let status = command.status();
-    signal_hook::low_level::unregister(held);
+    ended.store(true, Ordering::SeqCst);
     let status = status.with_context(|| format!("--e2e: cannot start {}", python.path.display()))?;
     let script = dir.join(SCRIPT);
     let script = script.display();

@@ -1,6 +1,8 @@
 //! One case on one code path: four launches, three of a large case, and a comparison of every byte. The four stages (drawing the
 //! inputs, recording, launching, judging) work on different cases at the same time.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow, bail};
 
 use super::compare::{Sample, Scope, compare};
@@ -8,7 +10,7 @@ use super::finding::Kind;
 use super::function::{Call, Given, Unanswered};
 use super::judge::{damaged, differing, judge, unwritten};
 use super::layout::Layout;
-use super::memory::{Area, Memory, distance};
+use super::memory::{Area, LEAST, Memory, distance, size_for};
 use super::path::{Direct, Fault, Process, foreign};
 use super::random::fresh_seed;
 use super::reference::oracle_for;
@@ -74,9 +76,22 @@ const REFERENCES: usize = 3;
 const MOST_ELEMENTS: u64 = 1 << 26;
 
 /// Bytes of a slot; 0 of a case that is left to the bench. A case that cannot be bound gives an error when its inputs are drawn.
-pub(super) fn slot_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
+fn slot_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
     let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
     if chosen.timed && bytes > MOST_TIMED { 0 } else { bytes }
+}
+
+/// The indices of cases in groups, for each of which as much memory is reserved, from the least on, with the bytes of the two slots of
+/// its largest case.
+pub(super) fn by_memory(operation: &Operation, cases: &[Chosen]) -> Vec<(u64, Vec<usize>)> {
+    let mut groups = BTreeMap::<u64, (u64, Vec<usize>)>::new();
+    for (index, chosen) in cases.iter().enumerate() {
+        let bytes = 2 * slot_bytes(operation, chosen);
+        let (most, group) = groups.entry(size_for(bytes, LEAST)).or_default();
+        *most = bytes.max(*most);
+        group.push(index);
+    }
+    groups.into_values().collect()
 }
 
 /// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
@@ -272,7 +287,7 @@ impl Asked {
         if let Some(fault) = foreign(modules, &recordings) {
             return Ok(CaseOutcome::from(fault).into());
         }
-        let area = memory.area(Some(2 * bytes)).ok_or_else(|| anyhow!("no memory for {}", case.label))?;
+        let area = memory.area().ok_or_else(|| anyhow!("no memory for {}", case.label))?;
         let runs = prepared.runs.iter();
         let runs: Vec<_> = runs.map(|(slot, place)| (slot, *place as u64 * bytes, &recordings[*place])).collect();
         let (after, disturbed) = match replay(device, modules, area, &runs, &format!("running {}", case.label)) {

@@ -9,7 +9,7 @@ use crate::gpu::graph::driver_copy;
 use crate::gpu::{Batch, Buffer, Device, GpuError};
 
 /// The minimum size in bytes, so that small slots, too, are followed by much guarded memory.
-const LEAST: u64 = 1 << 24;
+pub(super) const LEAST: u64 = 1 << 24;
 
 /// Above this size memory grows as little as it can; below, to the next power of two.
 const LARGE: u64 = 1 << 28;
@@ -19,7 +19,6 @@ const LARGE: u64 = 1 << 28;
 pub(super) struct Memory {
     contents: Option<Contents>,
     guarded: Option<Guarded>,
-    least: u64,
 }
 
 #[derive(Debug)]
@@ -29,8 +28,8 @@ struct Guarded {
 }
 
 impl Memory {
-    /// Memory for cases of at most `bytes`, at one address.
-    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<u64, GpuError> {
+    /// Memory of at least `bytes`.
+    pub(super) fn reserve(&mut self, device: &Device, bytes: u64) -> Result<Area<'_>, GpuError> {
         let contents = match self.contents.take() {
             Some(contents) => contents,
             None => Contents::new(device)?,
@@ -41,24 +40,27 @@ impl Memory {
             guarded
         } else {
             // Less on a card with little free memory.
-            self.least = LEAST.min(device.free_bytes()? / 16);
-            Guarded::new(device, contents, in_use(bytes, self.least))?
+            let least = LEAST.min(device.free_bytes()? / 16);
+            Guarded::new(device, contents, size_for(bytes, least))?
         };
-        Ok(self.guarded.insert(guarded).image.address())
+        let Guarded { image, kept } = &*self.guarded.insert(guarded);
+        Ok(Area { contents, image, kept })
     }
 
-    /// What a case of so many bytes uses of the memory, all of which is compared after each of its launches; with none, all. None if
-    /// it has not been reserved.
-    pub(super) fn area(&self, bytes: Option<u64>) -> Option<Area<'_>> {
+    /// What was reserved last.
+    pub(super) fn area(&self) -> Option<Area<'_>> {
         let (contents, Guarded { image, kept }) = (self.contents.as_ref()?, self.guarded.as_ref()?);
-        let all = image.bytes();
-        let bytes = bytes.map_or(all, |bytes| in_use(bytes, self.least).min(all).max(bytes));
-        (bytes <= all).then_some(Area { contents, image, kept, bytes })
+        Some(Area { contents, image, kept })
+    }
+
+    /// Frees the memory: what follows needs less, and all of it is compared after each launch.
+    pub(super) fn free(&mut self) {
+        self.guarded = None;
     }
 }
 
-/// Bytes of memory for a case of `bytes`.
-fn in_use(bytes: u64, least: u64) -> u64 {
+/// The size of the memory that is reserved for so many bytes, where `least` is reserved for few.
+pub(super) fn size_for(bytes: u64, least: u64) -> u64 {
     let bytes = if bytes > LARGE { bytes } else { bytes.max(least).next_power_of_two() };
     bytes.next_multiple_of(1 << 22)
 }
@@ -70,8 +72,6 @@ pub(super) struct Area<'a> {
     /// Where the slots lie.
     pub(super) image: &'a Buffer,
     kept: &'a Buffer,
-    /// Of both, from the beginning.
-    bytes: u64,
 }
 
 impl Area<'_> {
@@ -83,22 +83,17 @@ impl Area<'_> {
         place: u64,
         bytes: u64,
     ) -> Result<Range<usize>, GpuError> {
-        let Self { contents, image, kept, .. } = *self;
+        let Self { contents, image, kept } = *self;
         driver_copy(device, (kept, place), (image, place), bytes)?;
-        let found = contents.comparing((device, batch), (image, 0), (kept, 0), self.bytes)?;
+        let found = contents.comparing((device, batch), (image, 0), (kept, 0), image.bytes())?;
         device.fill(image, place, bytes, 0)?;
         device.fill(kept, place, bytes, 0)?;
         Ok(found)
     }
 
-    /// The first byte in which all of the memory differs from what it was.
-    pub(super) fn disturbed(&self, device: &Device) -> Result<Option<u64>, GpuError> {
-        self.contents.compare(device, (self.image, 0), (self.kept, 0), self.bytes)
-    }
-
     /// Makes memory that a launch wrote outside of its slot what it was, for the next launch.
     pub(super) fn restore(&self, device: &Device) -> Result<(), GpuError> {
-        driver_copy(device, (self.image, 0), (self.kept, 0), self.bytes)
+        driver_copy(device, (self.image, 0), (self.kept, 0), self.image.bytes())
     }
 }
 

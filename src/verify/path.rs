@@ -56,7 +56,7 @@ pub(crate) struct Direct {
 pub(crate) type Fault = (Kind, String);
 
 impl<'a> CodePath<'a> {
-    /// Loads the code of one target, which is read before any recording process is started.
+    /// Loads the code of one target, before any recording process is started.
     pub(crate) fn load(
         device: &Device,
         ordinal: usize,
@@ -72,15 +72,8 @@ impl<'a> CodePath<'a> {
             images.push((format!("{} for sm_{}", unit.source.display(), target.arch), bytes));
         }
         let unfit = exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what));
-        let mut process = Process { target, ordinal, recorder: None, files, unfit, ended: 0 };
-        // The driver compiles PTX for each process, which takes seconds: for both at the same time. The files have been read.
-        let modules = std::thread::scope(|scope| {
-            let warm = jit.then(|| scope.spawn(|| process.warm(project)));
-            let modules = Modules::load(device, &images);
-            warm.map(std::thread::ScopedJoinHandle::join);
-            modules
-        })?;
-        Ok(Self { target, jit, modules, process })
+        let process = Process { target, ordinal, recorder: None, files, unfit, ended: 0 };
+        Ok(Self { target, jit, modules: Modules::load(device, &images)?, process })
     }
 
     /// `sm_90`, or `compute_75 through the driver's compiler`.
@@ -131,21 +124,6 @@ impl Process<'_> {
     /// Ends the recording process; the next recording starts another.
     pub(crate) fn dismiss(&mut self) {
         self.recorder = None;
-    }
-
-    /// Has the first case of each element type recorded, so that the driver compiles what it launches. What it finds is found again by
-    /// the recordings that count.
-    fn warm(&mut self, project: &Project) {
-        let Some(operation) = project.spec.operations.first() else { return };
-        let cases = operation.cases(&operation.verify, 0).unwrap_or_default();
-        for dtype in &operation.dtypes {
-            let of_type = cases.iter().filter(|case| case.dtype == *dtype).filter_map(|case| operation.bind(case).ok());
-            let launches = |bound: &Bound| bound.tensors.iter().all(|tensor| tensor.elements() > 0);
-            if let Some(bound) = of_type.into_iter().find(launches) {
-                let _ = self.record(&operation.launcher, &bound, &Layout::new(&bound), &[1 << 40]);
-            }
-        }
-        (self.unfit, self.ended) = (self.unfit.take().filter(|(kind, _)| *kind == Kind::Interposes), 0);
     }
 
     /// The restrictions of the recording process.

@@ -45,23 +45,21 @@ fn most_bytes() -> u64 {
 }
 
 impl Stages<'_> {
-    /// The outcomes of all cases in their order, up to one after which the context is lost. Small cases come first, for all memory
-    /// of the card that is in use is compared after each launch.
+    /// The outcomes of some of the cases, by their indices, up to one after which the context is lost. Small cases come first.
     pub(super) fn run(
         &self,
-        cases: &[Chosen],
+        (cases, some): (&[Chosen], &[usize]),
         ask: impl FnMut(&Chosen, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>> + Send,
         mut launch: impl FnMut(&Chosen, Asked) -> Result<Launched>,
     ) -> Result<Vec<(usize, CaseOutcome)>> {
         let room = &Room { most: most_bytes(), ..Room::default() };
         let next = &AtomicUsize::new(0);
-        let mut order: Vec<(u64, usize)> =
-            cases.iter().enumerate().map(|(index, chosen)| ((self.bytes)(chosen), index)).collect();
+        let mut order: Vec<(u64, usize)> = some.iter().map(|index| ((self.bytes)(&cases[*index]), *index)).collect();
         order.sort_unstable();
         let order = &order;
         let (launched, to_judge) = channel();
         let to_judge = &Mutex::new(to_judge);
-        let mut outcomes = std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
+        std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
             let (drawn, to_ask) = channel();
             for _ in 0..self.threads {
                 let drawn = drawn.clone();
@@ -83,11 +81,9 @@ impl Stages<'_> {
                     Err(_) => bail!("comparing the results of a case panicked"),
                 }
             }
-            anyhow::ensure!(lost? || outcomes.len() == cases.len(), "a case was not judged");
+            anyhow::ensure!(lost? || outcomes.len() == some.len(), "a case was not judged");
             Ok(outcomes)
-        })?;
-        outcomes.sort_by_key(|(index, _)| *index);
-        Ok(outcomes)
+        })
     }
 
     fn drawing(
@@ -127,7 +123,7 @@ impl Stages<'_> {
     }
 }
 
-/// Has the launches recorded of what was drawn, until nobody launches.
+/// Records the launches of each case that was drawn, until nobody launches.
 fn asking(
     cases: &[Chosen],
     to_ask: &Receiver<Staged<Option<Prepared>>>,

@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 
 use super::beside::Beside;
 use super::case::{self, CaseOutcome, Prepared, check_refusal};
-use super::finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};
-use super::memory::{Memory, distance};
+use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
+use super::memory::Memory;
 use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
@@ -214,30 +214,34 @@ impl<'a> Run<'a> {
             // A reference in Python has processes of its own.
             threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
         };
-        let most = cases.iter().map(|chosen| case::slot_bytes(operation, chosen)).max().unwrap_or(0);
-        let address = self.memory.reserve(&self.device, 2 * most)?;
         let name = path.name();
         let CodePath { modules, process, .. } = path;
-        let ask = |chosen: &Chosen, prepared: Option<Prepared>| match prepared {
-            Some(prepared) => prepared.ask((operation, chosen), process, address),
-            None => Ok(Err(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() })),
-        };
-        let outcomes = stages.run(&cases, ask, |chosen, asked| {
-            (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
-            asked.launch((&self.device, &self.memory, modules), &chosen.case)
-        })?;
+        let mut outcomes = Vec::new();
+        // All memory that is reserved is compared after each launch, so that small cases have little. Launches are recorded for an
+        // address, which all cases of a group have.
+        for (bytes, group) in case::by_memory(operation, &cases) {
+            self.memory.free();
+            let address = self.memory.reserve(&self.device, bytes)?.image.address();
+            let ask = |chosen: &Chosen, prepared: Option<Prepared>| match prepared {
+                Some(prepared) => prepared.ask((operation, chosen), process, address),
+                None => Ok(Err(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() })),
+            };
+            let some = stages.run((&cases, &group), ask, |chosen, asked| {
+                (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
+                asked.launch((&self.device, &self.memory, modules), &chosen.case)
+            })?;
+            let lost = some.iter().any(|(_, outcome)| outcome.lost);
+            outcomes.extend(some);
+            if lost {
+                break;
+            }
+        }
+        outcomes.sort_by_key(|(index, _)| *index);
         let mut lost = false;
         for (index, outcome) in outcomes {
             let chosen = &cases[index];
             self.count_operation(operation, chosen, &outcome);
             lost |= self.count(&chosen.case, outcome, summary, findings);
-        }
-        if !lost && let Some(all) = self.memory.area(None) {
-            // Behind what the smaller cases use it is compared once for all of them.
-            if let Some(byte) = all.disturbed(&self.device)? {
-                findings.add_to_all((Kind::RedZone, distance(byte, 0, 0)));
-                all.restore(&self.device)?;
-            }
         }
         Ok(lost)
     }
@@ -251,7 +255,7 @@ impl<'a> Run<'a> {
         findings: &mut Findings,
     ) -> Result<()> {
         for case in operation.cases(&operation.reject, self.report.seed)? {
-            let base = self.memory.reserve(&self.device, 1 << 22)?;
+            let base = self.memory.reserve(&self.device, 1 << 22)?.image.address();
             summary.cases += 1;
             if let Some(fault) = check_refusal(&mut path.process, operation, &case, base)? {
                 findings.add(&case, fault);
@@ -344,18 +348,14 @@ impl<'a> Findings<'a> {
         Self { operation, path, found: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, case: &Case, fault: Fault) {
-        self.push(Some(case.label.clone()), fault);
-    }
-
-    /// Adds a finding that some case of the operation caused.
-    fn add_to_all(&mut self, fault: Fault) {
-        self.push(None, fault);
-    }
-
-    fn push(&mut self, case: Option<String>, (kind, message): Fault) {
-        let operation = self.operation.name.clone();
-        self.found.push(Finding { kind, operation, case, path: self.path.clone(), message });
+    pub(super) fn add(&mut self, case: &Case, (kind, message): Fault) {
+        self.found.push(Finding {
+            kind,
+            operation: self.operation.name.clone(),
+            case: Some(case.label.clone()),
+            path: self.path.clone(),
+            message,
+        });
     }
 
     /// The first findings; the last of them says how many more there are.

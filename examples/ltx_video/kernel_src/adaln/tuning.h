@@ -115,7 +115,7 @@ constexpr Tuning kTuning[] = {
     {75, 16, 2560, kAny, {512, kShared}, {512, kShared}},    // T4, an estimate: 40 KB, where two blocks have 32
     {75, 16, kAny, kAny, {1024, kReread}, {1024, kReread}},
     // Bf16, each row with a modulation of its own, % of a copy: adaln 60000 x 519 95 (512 x 1 83), 20000 x 1001 95 (64 x 2 91), 8000 x
-    // 2001 87 (1024 x 2 90), 3000 x 5003 84; gated 20000 x 307 86 (64 x 2 75), 4571 x 690 83 (64 x 2 64), 10000 x 1001 94 (83),
+    // 2001 90 (512 x 1 87), 3000 x 5003 84; gated 20000 x 307 77 (32 x 4 68), 4571 x 690 81 (64 x 2 64), 10000 x 1001 94 (83),
     // 5000 x 2001 93 (1024 x 2 83). Few rows, microseconds of layer_norm: 528 x 1027 3.1 (elements 3.7), 264 x 3001 4.2 (elements 4.4,
     // 1024 x 2 4.5), 528 x 3803 6.1 (elements 12.4, 512 x 1 8.0), 100 x 300 2.5 (elements 2.3), 73 x 1801 2.8 (2.9).
     {75, kUnaligned, 80, kAny, {64, 2}, {512, 1}},
