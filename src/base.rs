@@ -18,6 +18,18 @@ pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
+/// Bytes of this machine's memory; none where the system does not say.
+#[allow(clippy::unnecessary_wraps, reason = "on other systems")]
+pub(crate) fn memory() -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        let all = rustix::system::sysinfo();
+        Some(all.totalram * u64::from(all.mem_unit))
+    }
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
 /// Lets other threads run first, before this one and those that it starts: on Linux a niceness is a thread's.
 pub(crate) fn nice() {
     #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 
 use super::case::{Asked, CaseOutcome, Launched, Prepared};
 use super::select::Chosen;
-use crate::base::cores;
+use crate::base::{cores, memory};
 
 /// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. With
 /// more, page faults on new memory take longer than the work on it.
@@ -34,13 +34,7 @@ pub(super) fn threads() -> usize {
 
 /// The share of this machine's memory that one code path may hold, at most [`MOST_BYTES`].
 fn most_bytes() -> u64 {
-    #[cfg(target_os = "linux")]
-    let memory = {
-        let all = rustix::system::sysinfo();
-        all.totalram * u64::from(all.mem_unit)
-    };
-    #[cfg(not(target_os = "linux"))]
-    let memory = MOST_BYTES;
+    let memory = memory().unwrap_or(MOST_BYTES);
     (memory / SHARES).min(MOST_BYTES)
 }
 

@@ -224,14 +224,15 @@ CU(GetErrorName)(int, const char** text) { return *text = "CUDA_ERROR", DONE; }
 
 // --------------------------------------------------------------------------------------------------- memory
 
-// Pages that cannot be accessed lie on both sides, where the process may have some.
+// Pages that cannot be accessed lie on both sides, where the process may have some: more than the tests write beyond their memory.
+constexpr size_t SIDE = 64 << 20;
 CU(MemAlloc_v2)(void** address, size_t bytes) {
-  const size_t all = (bytes + 4095) / 4096 * 4096 + (2 << 20);
+  const size_t all = (bytes + 4095) / 4096 * 4096 + 2 * SIDE;
   const std::lock_guard<std::mutex> lock(mutex);
   if (allocated + bytes > MEMORY) return 2;
   char* begin = static_cast<char*>(mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  for (char* side : {begin, begin + all - (1 << 20)}) mprotect(side, 1 << 20, PROT_NONE);
-  *address = begin + (1 << 20);
+  for (char* side : {begin, begin + all - SIDE}) mprotect(side, SIDE, PROT_NONE);
+  *address = begin + SIDE;
   memory[*address] = bytes;
   allocated += bytes;
   return DONE;
@@ -241,7 +242,7 @@ CU(MemFree_v2)(char* address) {
   const size_t bytes = memory[address];
   memory.erase(address);
   allocated -= bytes;
-  return munmap(address - (1 << 20), (bytes + 4095) / 4096 * 4096 + (2 << 20));
+  return munmap(address - SIDE, (bytes + 4095) / 4096 * 4096 + 2 * SIDE);
 }
 CU(MemHostAlloc)(void** address, size_t bytes, unsigned) { return (*address = malloc(bytes)) ? DONE : 2; }
 CU(MemFreeHost)(void* address) { return free(address), DONE; }
