@@ -18,8 +18,8 @@ use crate::verify::random::fresh_seed;
 use crate::verify::reference::oracle_for;
 use crate::verify::slot::{results, tensors};
 
-/// Elements that the oracle reads for an output of a slot at most. Attention over thousands of tokens exceeds it: then rows are
-/// compared that are drawn when the timing is done.
+/// Elements that the oracle reads for an output of a slot at most. The loss of a cross-entropy over many rows exceeds it: then rows
+/// are compared that are drawn when the timing is done.
 const MOST_READ: u64 = 1 << 33;
 
 /// A slot after a round.

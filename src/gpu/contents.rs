@@ -84,11 +84,11 @@ impl Contents {
         Ok(Self { kernels, found: device.allocate(16)? })
     }
 
-    /// Writes a region of an image, in stream order.
+    /// Writes a region of an image, given with the offset of its first slot, in stream order.
     pub(crate) fn write(
         &self,
         device: &Device,
-        image: &Buffer,
+        image: (&Buffer, u64),
         region: &Region,
         content: Content,
     ) -> Result<(), GpuError> {
@@ -97,7 +97,7 @@ impl Contents {
             Content::Word(word) => (6, word, 0, 0),
             Content::Mask([key, more]) => (8, key, more.cast_signed(), 0),
         };
-        self.contents(device, region, [(image, 0); 2], (seed, first.cast_unsigned(), count), kind)
+        self.contents(device, region, [image; 2], (seed, first.cast_unsigned(), count), kind)
     }
 
     /// Copies a region from one image to another, each with the offset of its first slot, in stream order.

@@ -101,7 +101,7 @@ impl Guarded {
     fn new(device: &Device, contents: &Contents, bytes: u64) -> Result<Self, GpuError> {
         let (image, kept) = (device.allocate(bytes)?, device.allocate(bytes)?);
         let all = Region { at: 0, step: bytes, slots: 1, size: 4, dimensions: vec![(bytes / 4, 1)] };
-        contents.write(device, &image, &all, Content::Word(fresh_seed()))?;
+        contents.write(device, (&image, 0), &all, Content::Word(fresh_seed()))?;
         driver_copy(device, (&kept, 0), (&image, 0), bytes)?;
         device.finish("filling the memory of a verification")?;
         Ok(Self { image, kept })
