@@ -269,24 +269,27 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
         let file = file.display().to_string();
         let fail = |text| Check::failed("evidence", &name, text);
         let skip = |reason| Check::skipped("evidence", &name, reason);
-        match standing.freshness {
-            Freshness::Fresh => match signed(&file, wanted.signers) {
-                Ok(detail) => Check::passed("evidence", &name, detail),
-                Err(error) => fail(format!("{error:#}")),
-            },
-            Freshness::Unknown => skip(pinned.as_ref().err().cloned().unwrap_or_default()),
-            Freshness::Stale { what } => fail(format!("{file} is stale: {what}\n{record} anew")),
-            Freshness::OlderSet { set } => {
+        // Whoever changes a record could make it look like one that is skipped: a signature is asked of every one.
+        let signed = match standing.freshness {
+            Freshness::Missing => Ok(String::new()),
+            _ => signed(&file, wanted.signers),
+        };
+        match (standing.freshness, signed) {
+            (Freshness::Stale { what }, _) => fail(format!("{file} is stale: {what}\n{record} anew")),
+            (_, Err(error)) => fail(format!("{error:#}")),
+            (Freshness::Fresh, Ok(detail)) => Check::passed("evidence", &name, detail),
+            (Freshness::Unknown, _) => skip(pinned.as_ref().err().cloned().unwrap_or_default()),
+            (Freshness::OlderSet { set }, _) => {
                 skip(format!("{file} was verified under set {set}, and set {SET} is verified now; {record} anew"))
             }
-            Freshness::Missing if wanted.evidence.is_some() => fail(missing.clone()),
-            Freshness::Missing => skip(missing.clone()),
+            (Freshness::Missing, _) if wanted.evidence.is_some() => fail(missing.clone()),
+            (Freshness::Missing, _) => skip(missing.clone()),
         }
     };
     standings.into_iter().map(check).collect()
 }
 
-/// The detail of a fresh record's check: who signed it.
+/// The detail of a record's check: who signed it.
 fn signed(file: &str, signers: Option<&Path>) -> anyhow::Result<String> {
     let signed = match signature::verify(Path::new(file), signers)? {
         Signed::Not => "unsigned".to_owned(),

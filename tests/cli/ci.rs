@@ -369,6 +369,11 @@ fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
     expect(&run(&lab, dir.path(), &default), &[&stale]);
     lab.toolchain.as_mut().unwrap().version = "12.4.131".to_owned();
     expect(&run(&lab, dir.path(), &default), &["evidence/rms_norm on NVIDIA H100 80GB HBM3 skipped: another nvcc"]);
+    // A record that is skipped without a signer's signature could be anybody's.
+    let signers = dir.path().join("signers");
+    fs::write(&signers, "").unwrap();
+    let wanted = Wanted { signers: Some(&signers), ..default };
+    expect(&run(&lab, dir.path(), &wanted), &["evidence/rms_norm on NVIDIA H100 80GB HBM3 FAILED"]);
     write(&folder.join("x.json"), "{\"format\": 9}");
     expect(&run(&lab, dir.path(), &default), &["evidence/all FAILED"]);
 }
