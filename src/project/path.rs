@@ -25,12 +25,22 @@ pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf,
     let mut relative = PathBuf::new();
     for component in Path::new(text).components() {
         match component {
+            Component::Normal(part)
+                if part.as_encoded_bytes().starts_with(b"-") || part.as_encoded_bytes().starts_with(b"@") =>
+            {
+                return Err(format!(
+                    "`{text}`: compilers take a name that begins with - or @ for an option; rename it"
+                ));
+            }
             Component::Normal(part) => relative.push(part),
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                 return Err(format!("`{text}` leaves the project's folder; paths are relative to it and stay inside"));
             }
         }
+    }
+    if wanted == Wanted::Folder && text.contains(',') {
+        return Err(format!("`{text}`: nvcc takes a comma for the end of a folder's name; rename it"));
     }
     if relative.as_os_str().is_empty() {
         if wanted == Wanted::Folder && !text.is_empty() {

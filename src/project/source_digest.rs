@@ -5,6 +5,7 @@
 //!
 //! The compiled device code cannot tell which of its kernels a launcher starts: a row of a tuning table is host code.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -93,19 +94,51 @@ fn below(root: &Path, folders: &BTreeSet<PathBuf>, endings: &[&str]) -> Result<B
 }
 
 /// The text with comments and runs of white space as one space each, and line ends only where a directive ends or begins. What
-/// stands in quotes, and the name of an included file, is left as it is.
+/// stands in quotes, a number, and the name of an included file, is left as it is.
+///
+/// The text itself, where another reading of it is possible than a compiler's, or its lines count.
 pub(crate) fn plain(text: &str) -> String {
     // With trigraphs, which depend on the flags, a comment may end where none does here.
     if text.contains("??") {
         return text.to_owned();
     }
-    let mut plain = Plain { out: String::with_capacity(text.len()), is_new_line: true, directive: None };
-    let mut rest = text;
+    let Some(spliced) = spliced(text) else { return text.to_owned() };
+    let mut plain =
+        Plain { out: String::with_capacity(spliced.len()), is_new_line: true, directive: None, is_certain: true };
+    let mut rest = &*spliced;
     while let Some(next) = rest.chars().next() {
         rest = &rest[plain.take(rest, next)..];
     }
     plain.out.truncate(plain.out.trim_end().len());
-    plain.out
+    // The number of a line may be computed with; its macro's name may be put together of parts.
+    let counts_lines = ["LINE", "source_location", "##", "%:%:"].iter().any(|name| plain.out.contains(name));
+    if counts_lines || !plain.is_certain { text.to_owned() } else { plain.out }
+}
+
+/// The text with the lines joined that end with a backslash, as compilers do it first of all. None where it is uncertain: blanks
+/// behind the backslash, or raw strings, in which lines are not joined.
+fn spliced(text: &str) -> Option<Cow<'_, str>> {
+    let at_end = |rest: &str| rest.starts_with('\n') || rest.starts_with("\r\n");
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let behind = &rest[at + 1..];
+        let blanks = behind.trim_start_matches([' ', '\t', '\r', '\x0b', '\x0c']);
+        if at_end(behind) {
+            out.push_str(&rest[..at]);
+            rest = behind.split_once('\n')?.1;
+        } else if blanks.starts_with('\n') {
+            return None;
+        } else {
+            out.push_str(&rest[..=at]);
+            rest = behind;
+        }
+    }
+    if out.len() + rest.len() == text.len() {
+        return Some(text.into());
+    }
+    out.push_str(rest);
+    (!out.contains("R\"")).then(|| out.into())
 }
 
 /// A text that becomes plain.
@@ -115,6 +148,8 @@ struct Plain {
     is_new_line: bool,
     /// Where a directive began, until its line ends.
     directive: Option<usize>,
+    /// Whether compilers agree about what was read.
+    is_certain: bool,
 }
 
 impl Plain {
@@ -122,15 +157,11 @@ impl Plain {
     fn take(&mut self, rest: &str, next: char) -> usize {
         if rest.starts_with("//") {
             self.space();
-            return comment(rest);
+            return rest.find('\n').unwrap_or(rest.len());
         }
         if let Some(inside) = rest.strip_prefix("/*") {
             self.space();
             return inside.find("*/").map_or(rest.len(), |end| end + 4);
-        }
-        // A line that is spliced to the next, within a word as well.
-        if let Some(splice) = ["\\\n", "\\\r\n"].iter().find(|splice| rest.starts_with(**splice)) {
-            return splice.len();
         }
         if next == '\n' {
             self.is_new_line = true;
@@ -157,14 +188,21 @@ impl Plain {
         next.len_utf8()
     }
 
-    /// The length of what is left as it is: a string, a character, the name of an included file.
-    fn verbatim(&self, rest: &str, next: char) -> Option<usize> {
-        let word = self.out.rfind(|c: char| !c.is_ascii_alphanumeric() && !"_.'".contains(c)).map_or(0, |at| at + 1);
-        let word = &self.out[word..];
+    /// The length of what is left as it is: a word, a number, a string, a character, the name of an included file.
+    fn verbatim(&mut self, rest: &str, next: char) -> Option<usize> {
+        let is_number = rest.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit());
         match next {
-            '"' if ["R", "LR", "uR", "UR", "u8R"].contains(&word) => raw(rest).or_else(|| Some(quoted(rest, next))),
-            // A quote may separate digits, as in 1'000.
-            '\'' if word.starts_with(|c: char| c.is_ascii_digit()) => None,
+            '0'..='9' | '.' if is_number => Some(number(rest)),
+            _ if is_of_word(next) => {
+                let end = rest.find(|c| !is_of_word(c)).unwrap_or(rest.len());
+                let (word, behind) = rest.split_at(end);
+                if !behind.starts_with('"') || !["R", "LR", "uR", "UR", "u8R"].contains(&word) {
+                    return Some(end);
+                }
+                // A suffix of the string in front of it, or the beginning of a raw one.
+                self.is_certain &= !self.out.ends_with(['"', '\'']);
+                Some(end + raw(behind).unwrap_or_else(|| quoted(behind, '"')))
+            }
             '"' | '\'' => Some(quoted(rest, next)),
             '<' => {
                 let directive = &self.out[self.directive?..];
@@ -190,17 +228,23 @@ impl Plain {
     }
 }
 
-/// The length of a comment to the end of the line, and on where that is spliced to the next; without the last line end.
-fn comment(text: &str) -> usize {
-    let mut end = 0;
-    for line in text.split_inclusive('\n') {
-        let whole = line.trim_end_matches(['\n', '\r']);
-        if !whole.ends_with('\\') {
-            return end + whole.len();
+/// Whether a name may contain it; compilers take `$` and letters beyond ASCII.
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_$".contains(c) || !(c.is_ascii() || c.is_whitespace())
+}
+
+/// The length of a number as the preprocessor reads it, in which quotes separate digits: `1'000`, `.5e-3f`, `1e+a'0`.
+fn number(text: &str) -> usize {
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let sign = "+-".contains(c) && "eEpP".contains(before);
+        let quote = c == '\'' && text[at + 1..].starts_with(is_of_word);
+        if !(is_of_word(c) || c == '.' || sign || quote) {
+            return at;
         }
-        end += line.len();
+        before = c;
     }
-    end
+    text.len()
 }
 
 /// The length of a raw string's part from its quote on: `"x(…)x"`.
@@ -260,6 +304,20 @@ mod tests {
             ("%:define SLOW\nfast();", "%:define SLOW fast();"),
             ("// ??/\nslow();", "// ??/\nfast();"),
             ("sl\\\now();", "sl ow();"),
+            // Comments that end, or go on, in lines that are joined.
+            ("/* x *\\\n/ slow(); /* */", "/* x *\\\n/ fast(); /* */"),
+            ("// x \\ \nslow();", "// x\nslow();"),
+            ("/\\\n/ slow();\nfast();", "/\\\n/ slow(); fast();"),
+            ("s = R\"(\\\n)\"; // slow();", "s = R\"(\n)\"; // slow();"),
+            // Numbers with quotes, words that end like a raw string's prefix, suffixes.
+            (".1'0; s = \"'/*\"; slow(); t = \"*/\";", ".1'0; s = \"'/*\"; fast(); t = \"*/\";"),
+            ("TEXT(1e+a'0); s = \"'/*\"; slow(); t = \"*/\";", "TEXT(1e+a'0); s = \"'/*\"; fast(); t = \"*/\";"),
+            ("s = \u{e9}R\"(\"; slow(\"/*\", \")\"); \"*/\"", "s = \u{e9}R\"(\"; fast(\"/*\", \")\"); \"*/\""),
+            ("s = \"\"R\"(\" /*)\"; slow(); \"*/\"", "s = \"\"R\"(\" /*)\"; fast(); \"*/\""),
+            // Lines that are counted.
+            ("f(__LINE__);", "\nf(__LINE__);"),
+            ("#define N(A, B) A##B\nf(N(__LI, NE__));", "#define N(A, B) A##B\n\nf(N(__LI, NE__));"),
+            ("f(std::source_location::current());", "// x\nf(std::source_location::current());"),
         ] {
             assert_ne!(plain(one), plain(other), "{one}");
         }
