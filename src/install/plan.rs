@@ -14,7 +14,7 @@ use super::step::{Action, Merge, Options, Step};
 use super::transaction::{OldTree, link_fingerprint};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
-use crate::skill::source::Skill;
+use crate::skill::source::{Skill, Source};
 
 /// All steps, real copies before links, and everything protected.
 #[derive(Clone, Debug, Default)]
@@ -33,10 +33,20 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
     let mut places = merge_places(places);
     follow_links(machine, &skill.name, &mut places);
     let left_out = leave_out(machine, skill, &mut places);
-    let links = choose_links(machine, &skill.name, &mut places, options);
+    let links = choose_links(machine, skill, &mut places, options);
     plan.folders = places.iter().map(|place| place.folder.clone()).collect();
+    let mut originals = Vec::new();
     for place in places {
         let dest = place.dest(&skill.name);
+        if is_source(skill, &dest) {
+            originals.push(format!("{}: is the source itself, and stays as it is", machine.show(&dest)));
+            plan.steps.push(Step { place, action: Action::Unchanged, old: OldTree::default(), created_folders: 0 });
+            continue;
+        }
+        if let Some(source) = source_around(skill, &dest) {
+            plan.refused.push(inside_its_source(&dest, source));
+            continue;
+        }
         let judged = judge(&dest, &skill.name, Some(skill));
         let link = links.iter().find(|link| link.folder == place.folder);
         let decided = match link {
@@ -55,7 +65,41 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
     plan.steps.sort_by_key(|step| matches!(step.action, Action::Link { .. }));
     plan.notes = elsewhere::notes(machine, skill, &plan.steps);
     plan.notes.extend(left_out);
+    plan.notes.extend(originals);
     plan
+}
+
+/// The folder that a skill is read from.
+fn source_folder(skill: &Skill) -> Option<&Path> {
+    match &skill.source {
+        Source::Folder { path } => path.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether `dest` is the folder that the skill is read from. With a receipt, or as a link, the only copy of somebody's work
+/// would count as one of several, which `remove` deletes.
+fn is_source(skill: &Skill, dest: &Path) -> bool {
+    source_folder(skill) == Some(dest)
+}
+
+/// The folder that the skill is read from, where `dest` lies in it.
+fn source_around<'a>(skill: &'a Skill, dest: &Path) -> Option<&'a Path> {
+    source_folder(skill).filter(|source| dest.starts_with(source))
+}
+
+fn inside_its_source(dest: &Path, source: &Path) -> Refused {
+    Refused {
+        path: dest.to_path_buf(),
+        reason: format!(
+            "lies inside its source {}, so that each update would copy the last install as well",
+            source.display()
+        ),
+        changes: Vec::new(),
+        advice: vec![
+            "choose a place outside of the source, or move the skill's files into a folder of their own".to_owned(),
+        ],
+    }
 }
 
 /// Drops the empty places of agents that report a second copy as a conflict, a link too, where they find the skill in
@@ -128,16 +172,16 @@ fn linked_folder(machine: &Machine, dest: &Path, name: &str, scope: Scope) -> Op
 
 /// Decides which places get links: with `--link` all but one; otherwise those where an agent that
 /// lists every copy would find a second one.
-fn choose_links(machine: &Machine, name: &str, places: &mut Vec<Place>, options: Options) -> Vec<Link> {
+fn choose_links(machine: &Machine, skill: &Skill, places: &mut Vec<Place>, options: Options) -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let lists_each = |agent: &&'static Agent| agent.copies == Copies::Each;
     for agent in table::all().iter().filter(lists_each) {
         for scope in [Scope::Project, Scope::User] {
-            links.extend(links_of_agent(machine, agent, scope, name, places));
+            links.extend(links_of_agent(machine, agent, scope, skill, places));
         }
     }
     if options.link {
-        link_all(&mut links, places, name);
+        link_all(&mut links, places, skill);
     }
     links
 }
@@ -148,9 +192,10 @@ fn links_of_agent(
     machine: &Machine,
     agent: &'static Agent,
     scope: Scope,
-    name: &str,
+    skill: &Skill,
     places: &mut Vec<Place>,
 ) -> Vec<Link> {
+    let name = &skill.name;
     let folders: Vec<PathBuf> =
         machine.folders_read(agent, scope).iter().filter_map(|folder| super::place::resolve(folder).ok()).collect();
     let planned = || places.iter().filter(|p| folders.contains(&p.folder));
@@ -164,7 +209,7 @@ fn links_of_agent(
         return Vec::new();
     }
     let there = unplanned.first().cloned();
-    let Some(primary) = there.clone().or_else(|| primary(planned(), name)) else {
+    let Some(primary) = there.clone().or_else(|| primary(planned(), skill)) else {
         return Vec::new();
     };
     let links = planned()
@@ -182,24 +227,26 @@ fn links_of_agent(
 }
 
 /// Makes every place but one a link, for `--link`.
-fn link_all(links: &mut Vec<Link>, places: &[Place], name: &str) {
+fn link_all(links: &mut Vec<Link>, places: &[Place], skill: &Skill) {
     let linkable = || places.iter().filter(|place| place.scope != Scope::Dest);
     let candidates = linkable().filter(|p| !links.iter().any(|link| link.folder == p.folder));
-    let Some(primary) = primary(candidates, name) else {
+    let Some(primary) = primary(candidates, skill) else {
         return;
     };
     for place in linkable().filter(|place| place.folder != primary) {
         links.retain(|link| link.folder != place.folder);
-        links.push(Link { folder: place.folder.clone(), primary: primary.join(name), only: false });
+        links.push(Link { folder: place.folder.clone(), primary: primary.join(&skill.name), only: false });
     }
 }
 
-/// The place for the real copy: an existing one, else the shared folder, else the first.
-fn primary<'a>(places: impl Iterator<Item = &'a Place>, name: &str) -> Option<PathBuf> {
+/// The place for the real copy: the source, else an existing one, else the shared folder, else the first.
+fn primary<'a>(places: impl Iterator<Item = &'a Place>, skill: &Skill) -> Option<PathBuf> {
     let places: Vec<_> = places.collect();
+    let is_original = |place: &&&Place| is_source(skill, &place.dest(&skill.name));
     places
         .iter()
-        .find(|place| is_real(&place.dest(name)))
+        .find(is_original)
+        .or_else(|| places.iter().find(|place| is_real(&place.dest(&skill.name))))
         .or_else(|| places.iter().find(|p| p.agents.iter().any(|agent| agent.id == "agents")))
         .or_else(|| places.first())
         .map(|place| place.folder.clone())

@@ -41,6 +41,7 @@ mod hostile;
 mod hostile_hub;
 mod hostile_sources;
 mod hub;
+mod in_place;
 mod init;
 mod inspect;
 #[cfg(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
