@@ -2,9 +2,8 @@
 //! question is asked once; its answer is kept.
 
 use std::fs;
-use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -14,6 +13,7 @@ use super::draft::MOST_BYTES;
 use crate::base::scratch::Scratch;
 use crate::base::{disk, hex};
 use crate::model::{Client, Endpoint, Model as _, Question};
+use crate::subject::shell::Shell;
 use crate::subject::{self, Agent, End, Errand, Subject};
 
 /// More than the largest skill that is taken.
@@ -54,7 +54,7 @@ impl Writer {
 
     fn run(&self, question: &str) -> Result<String> {
         match &self.who {
-            Subject::Exec(command) => exec(command, question),
+            Subject::Exec(command) => exec(command, question, self.patience),
             Subject::Http(endpoint) => self.model(endpoint, question),
             Subject::Agent(agent) => self.agent(agent, question),
             Subject::Dir(_) => bail!("a folder writes nothing"),
@@ -95,23 +95,25 @@ impl Writer {
     }
 }
 
-fn exec(command: &str, question: &str) -> Result<String> {
+fn exec(command: &str, question: &str, patience: Duration) -> Result<String> {
     let failed = || format!("the writer `{command}`");
-    let mut shell = Command::new("sh");
-    // Not a pipe: a writer may answer before it has read everything.
-    let mut asked = tempfile::tempfile()?;
-    asked.write_all(question.as_bytes()).and_then(|()| asked.rewind())?;
-    shell.args(["-c", command]).stdin(asked).stdout(Stdio::piped());
-    let mut child = shell.spawn().with_context(failed)?;
-    let mut answer = Vec::new();
-    let read = child.stdout.take().map(|out| out.take(MOST_BYTES as u64 + 1).read_to_end(&mut answer)).transpose();
-    if answer.len() > MOST_BYTES {
-        let _ = child.kill();
+    let again = "start the same command again, and it goes on from here";
+    let shell = Shell {
+        line: command,
+        folder: None,
+        input: question.as_bytes(),
+        limit: patience,
+        most: MOST_BYTES + 1,
+        ends_when_full: true,
+        apart: false,
+        stderr: Stdio::inherit(),
+    };
+    let said = shell.run().with_context(failed)?;
+    match said.status {
+        _ if said.is_full => {}
+        Some(status) if status.success() => {}
+        Some(status) => bail!("{} failed ({status}); {again}", failed()),
+        None => bail!("{} did not end in {} s (--timeout); {again}", failed(), patience.as_secs()),
     }
-    let status = child.wait().with_context(failed)?;
-    read.with_context(failed)?;
-    if answer.len() <= MOST_BYTES && !status.success() {
-        bail!("{} failed ({status}); start the same command again, and it goes on from here", failed());
-    }
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    Ok(said.text)
 }

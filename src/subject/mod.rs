@@ -7,6 +7,7 @@ mod folder;
 mod message;
 mod name;
 mod program;
+pub(crate) mod shell;
 pub(crate) mod supervise;
 mod tools;
 mod wire;

@@ -298,10 +298,20 @@ fn reap(but: Option<u32>) {
     }
 }
 
+/// Stops a process of this one's, and ends what is below it.
+pub(super) fn stop_and_end_below(pid: u32) {
+    i32::try_from(pid).into_iter().for_each(|pid| signal(pid, Signal::STOP));
+    below(pid).into_iter().for_each(|pid| signal(pid, Signal::KILL));
+}
+
 /// The processes below this one that have not ended.
 fn descendants() -> Vec<i32> {
+    below(std::process::id())
+}
+
+fn below(pid: u32) -> Vec<i32> {
     let all = processes();
-    let mut below = vec![(i32::try_from(std::process::id()).unwrap_or(0), true)];
+    let mut below = vec![(i32::try_from(pid).unwrap_or(0), true)];
     let mut at = 0;
     while at < below.len() {
         let parent = below[at].0;

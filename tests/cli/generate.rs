@@ -129,6 +129,24 @@ fn bad_answers_are_rejected_with_reasons() {
     }
 }
 
+/// Also where it left a process that holds its output open.
+#[test]
+fn skills_generate_timeout() {
+    let test = Test::new();
+    for (line, seconds, words) in [
+        ("exec:sleep 60; echo hi", "2s", "did not end in 2 s (--timeout); start the same command again"),
+        ("exec:cat answer; setsid sleep 60 2>/dev/null & exit 0", "60s", "wrote"),
+    ] {
+        test.write("answer", GOOD);
+        let begun = std::time::Instant::now();
+        let mut command = test.command();
+        command.args(["skills", "generate", "norms", "-o", "norms", "--writer", line, "--timeout", seconds]);
+        let ran = crate::support::Ran::of(&mut command);
+        ran.expect(i32::from(!ran.out.contains("wrote")), &[words]);
+        assert!(begun.elapsed().as_secs() < 40, "{line}: {:?}", begun.elapsed());
+    }
+}
+
 /// Tasks that ask for a word; a student writes the word that its skill names for the task, and without one what it knows.
 fn schools(test: &Test, known: &str) -> String {
     for id in ["ant", "bee", "cat", "dog"] {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -171,6 +172,20 @@ fn a_run_that_was_killed_after_any_event_goes_on_to_the_same_archive_and_asks_no
         assert_eq!(resumed, expected, "killed after event {kept}");
     }
     assert_eq!(fs::read_to_string(test.at("log")).unwrap().lines().count(), asked, "an answer was paid twice");
+}
+
+/// A process that leaves its group holds the pipe of what is printed.
+#[test]
+fn search_run_proposer_exec_that_leaves_a_process_behind() {
+    let test = Test::new();
+    project(&test);
+    let begun = Instant::now();
+    let line = "exec:setsid sleep 60 & echo started";
+    let words = ["search", "run", "task", "--proposer", line, "--out", "run", "--patience", "5", "--stall", "1"];
+    Ran::ok(test.command().args(words).args(["--flight", "1"]));
+    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    assert_eq!(standings(&test, "run")[&1].1, ["not-novel"]);
+    test.run("search show 1 run").expect(0, &["started"]);
 }
 
 #[test]

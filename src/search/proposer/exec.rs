@@ -1,10 +1,7 @@
 //! `exec:COMMAND`: a program of the user's, run by `sh` in a copy of the project with the parent's sources. It reads a
 //! JSON object on standard input and edits the sources; what differs afterwards is its proposal.
 
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -12,10 +9,11 @@ use serde_json::json;
 use super::{Answer, Asked};
 use crate::search::event::{Caught, Cost};
 use crate::search::sources::Sources;
-use crate::search::{job, operator, task};
+use crate::search::{operator, task};
+use crate::subject::shell::{Said, Shell};
 
 /// The most bytes of what the program prints that are kept.
-const SAID: u64 = 256 << 10;
+const SAID: usize = 256 << 10;
 
 pub(super) fn answer(line: &str, asked: &Asked) -> Result<Answer> {
     let (_copy, folder) = task::materialise(&asked.desk.task.root, &asked.parent)?;
@@ -30,19 +28,18 @@ pub(super) fn answer(line: &str, asked: &Asked) -> Result<Answer> {
         "system": operator::system(),
         "question": asked.question,
     });
-    let mut command = Command::new("sh");
-    command.args(["-c", line]).current_dir(&folder).process_group(0);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .with_context(|| format!("exec:{line}: cannot start sh"))?;
-    let (stdin, said) = (child.stdin.take(), job::said(child.stdout.take(), SAID));
-    let writer = thread::spawn(move || stdin.map(|mut pipe| pipe.write_all(request.to_string().as_bytes())));
-    let status = job::ended(&mut child, asked.patience)?;
-    drop(writer.join());
-    let text = said.join().unwrap_or_default();
+    let request = request.to_string();
+    let shell = Shell {
+        line,
+        folder: Some(&folder),
+        input: request.as_bytes(),
+        limit: asked.patience,
+        most: SAID,
+        ends_when_full: false,
+        apart: true,
+        stderr: Stdio::null(),
+    };
+    let Said { status, text, .. } = shell.run().with_context(|| format!("exec:{line}"))?;
     let sources = match status {
         Some(status) if status.success() => edited(&folder, asked),
         Some(status) => Err(vec![Caught::public("no-answer", format!("the command ended with {status}"))]),
