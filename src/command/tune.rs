@@ -10,7 +10,7 @@ use crate::base::plural;
 use crate::cli::project::Tune;
 use crate::project::Project;
 use crate::report::{Output, Progress, style, unified};
-use crate::tune::record::Edited;
+use crate::tune::record::{Edited, Undone};
 use crate::tune::trial::Outcome;
 use crate::tune::{self, Tuned, Wanted, record};
 
@@ -54,18 +54,23 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
 
 /// Undoes what the last run wrote.
 fn undo(project: &Project, dry_run: bool, output: Output) -> Result<ExitCode> {
-    let (record, rows, files) = record::undone(&project.root)?;
+    let Undone { record, rows, absent, files } = record::undone(project)?;
     if rows.is_empty() {
         output.line(format!("nothing to take back: {} has no row", project.root.join(record::FILE).display()));
+    }
+    for row in &absent {
+        let path = project.root.join(&row.file);
+        output.line(format!("{} does not have the row {}, which counts as taken back", path.display(), row.row));
     }
     let diff = diff(&files, output);
     if !dry_run && !rows.is_empty() {
         for edited in &files {
-            record::replace(&project.root.join(&edited.path), &edited.new)?;
+            record::replace(&project.root, edited)?;
         }
         record.write(&project.root)?;
     }
-    output.json(&json!({ "rows": rows, "diff": diff, "written": !dry_run && !rows.is_empty() }));
+    let absent: Vec<&String> = absent.iter().map(|row| &row.row).collect();
+    output.json(&json!({ "rows": rows, "absent": absent, "diff": diff, "written": !dry_run && !rows.is_empty() }));
     Ok(ExitCode::SUCCESS)
 }
 

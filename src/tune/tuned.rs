@@ -143,7 +143,7 @@ pub(crate) fn write(project: &Project, written: Vec<Written>, files: &[Edited]) 
     let mut record = Record::read(&project.root)?;
     record.rows.extend(written);
     record.write(&project.root)?;
-    files.iter().try_for_each(|edited| record::replace(&project.root.join(&edited.path), &edited.new))
+    files.iter().try_for_each(|edited| record::replace(&project.root, edited))
 }
 
 /// What is said of so many rows.

@@ -66,6 +66,7 @@ mod sources;
 mod subjects;
 mod team;
 mod toolchain;
+mod tune;
 mod types;
 mod typing;
 mod versions;
