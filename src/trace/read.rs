@@ -78,13 +78,14 @@ fn advice(start: &[u8]) -> &'static str {
     }
 }
 
-/// Whether an object that does not end on its line begins as a session in one document does.
+/// Whether an object that does not end on its line begins as a session in one document does. An empty file begins no object.
 fn starts_document(start: &[u8]) -> bool {
-    let line = start.iter().position(|byte| *byte == b'\n');
-    let first = String::from_utf8_lossy(&start[1..start.len().min(200)]).into_owned();
-    let key = first.trim_start().trim_start_matches('"').split('"').next().unwrap_or_default().to_owned();
-    line.is_some_and(|end| start[1..end].trim_ascii().is_empty())
-        || matches!(key.as_str(), "info" | "messages" | "schema_version" | "steps")
+    let Some(inside) = start.strip_prefix(b"{") else { return false };
+    let line = inside.split(|byte| *byte == b'\n').next().filter(|line| line.len() < inside.len());
+    let first = String::from_utf8_lossy(&inside[..inside.len().min(199)]);
+    let key = first.trim_start().trim_start_matches('"').split('"').next().unwrap_or_default();
+    line.is_some_and(|line| line.trim_ascii().is_empty())
+        || matches!(key, "info" | "messages" | "schema_version" | "steps")
 }
 
 /// JSON Lines. A line that cannot be read costs itself only.
@@ -192,5 +193,36 @@ impl<'de> DeserializeSeed<'de> for &mut Document<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<(), D::Error> {
         parser.deserialize_seq(Document { since: Rc::clone(&self.since), steps: self.steps })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// Whatever a trace holds, it is read or refused: a panic would end the program.
+    #[test]
+    fn no_beginning_of_a_trace_and_no_changed_byte_of_it_stops_the_reader() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(file.path(), bytes).unwrap();
+            let _ = super::read(file.path()).map(|trace| crate::trace::digest::digest(&trace, "t", 1_000));
+        };
+        for bytes in [&b""[..], b"\n", b"\xef\xbb\xbf", b"{", b"[", b"\"", b"{\n", b"\n\n{\"", b"#", b"\0"] {
+            read(bytes);
+        }
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let whole = std::fs::read(entry.unwrap().path()).unwrap();
+            for at in (0..whole.len()).step_by(whole.len() / 12 + 1) {
+                read(&whole[..at]);
+                for byte in [b'"', b'{', b'\n', b'<', 0xc3] {
+                    let mut changed = whole.clone();
+                    changed[at] = byte;
+                    read(&changed);
+                }
+            }
+        }
     }
 }

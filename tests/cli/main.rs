@@ -66,6 +66,7 @@ mod sources;
 mod subjects;
 mod team;
 mod toolchain;
+mod traces;
 mod tune;
 mod types;
 mod typing;
