@@ -41,7 +41,9 @@ pub(crate) fn apply(parent: &Sources, text: &str) -> Result<Sources, Vec<Caught>
         let why = format!("the answer has {} bytes; edits may have {TEXT}", text.len());
         return Err(vec![Caught::public("too-large", why)]);
     }
-    let mut reader = Reader { parent, texts: BTreeMap::new(), caught: Vec::new(), file: None, edits: 0, nested: false };
+    let (texts, caught) = (BTreeMap::new(), Vec::new());
+    let mut reader =
+        Reader { parent, texts, caught, file: None, awaited: false, opened: false, edits: 0, nested: false };
     reader.read(text);
     let Reader { texts, mut caught, edits, .. } = reader;
     if edits > EDITS {
@@ -76,6 +78,10 @@ struct Reader<'a> {
     texts: BTreeMap<String, String>,
     caught: Vec<Caught>,
     file: Option<String>,
+    /// Whether no edit stands between here and the line that names the file.
+    awaited: bool,
+    /// Whether the line before opened a fence that is no whole file.
+    opened: bool,
     edits: u32,
     /// Whether it reads what stands within a fence.
     nested: bool,
@@ -119,10 +125,13 @@ impl Reader<'_> {
     }
 
     fn outside(&mut self, line: &str) -> At {
+        if std::mem::take(&mut self.opened) && self.begins_the_file(line) {
+            self.whole_after_edits();
+        }
         if let Some(path) = line.trim_start_matches(['*', '#', ' ']).strip_prefix("FILE:") {
             let path = path.trim_matches([' ', '`', '*', '"']).to_owned();
             self.caught.extend(self.parent.refusal(&path));
-            self.file = Some(path);
+            (self.file, self.awaited) = (Some(path), true);
             return At::Outside;
         }
         if line.starts_with("<<<<<<<") {
@@ -130,8 +139,27 @@ impl Reader<'_> {
         }
         // A fence around search/replace blocks is passed over; one with a file before it is that file.
         let ticks = line.chars().take_while(|c| *c == '`').count();
-        let awaited = self.file.as_ref().is_some_and(|file| !self.texts.contains_key(file));
-        if ticks >= 3 && awaited && line.len() > ticks { At::Whole("`".repeat(ticks)) } else { At::Outside }
+        self.opened = ticks >= 3 && line.len() > ticks && !self.awaited;
+        if ticks >= 3 && line.len() > ticks && self.awaited { At::Whole("`".repeat(ticks)) } else { At::Outside }
+    }
+
+    /// The file as it is after the edits so far.
+    fn now(&self) -> Option<&str> {
+        let file = self.file.as_ref()?;
+        self.texts.get(file).map(String::as_str).or_else(|| self.parent.get(file))
+    }
+
+    /// Whether a line is the first one of the file, so that a fence that begins with it has the whole file and no excerpt.
+    fn begins_the_file(&self, line: &str) -> bool {
+        let first = self.now().and_then(|text| text.lines().next());
+        !line.is_empty() && first.is_some_and(|first| first.trim_end() == line)
+    }
+
+    fn whole_after_edits(&mut self) {
+        let file = self.file.as_deref().unwrap_or_default();
+        let why =
+            format!("{file} is there as a whole behind other edits of it: write SEARCH blocks, or the whole file once");
+        self.caught.push(Caught::public("edited-twice", why));
     }
 
     fn whole(&mut self, text: String) {
@@ -143,33 +171,44 @@ impl Reader<'_> {
             return;
         }
         self.edits += 1;
-        if let Some(file) = &self.file {
-            self.texts.insert(file.clone(), text);
+        self.awaited = false;
+        match &self.file {
+            Some(file) if self.texts.contains_key(file) => self.whole_after_edits(),
+            Some(file) => drop(self.texts.insert(file.clone(), text)),
+            None => {}
         }
     }
 
     fn replace(&mut self, search: &str, replace: &str) {
         self.edits += 1;
+        self.awaited = false;
         let Some(file) = &self.file else {
             self.caught.push(Caught::public("no-file", "a SEARCH block has no line `FILE: path` before it"));
             return;
         };
-        let Some(text) = self.texts.get(file).map(String::as_str).or_else(|| self.parent.get(file)) else { return };
-        // The last line of a file may lack its end.
-        let ended = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+        let Some(text) = self.now() else { return };
+        // Lines are searched, each behind the end of one. The last line of a file may lack its end.
+        let lines = format!("\n{text}{}", if text.ends_with('\n') { "" } else { "\n" });
+        let wanted = format!("\n{search}");
         let first = search.lines().next().unwrap_or_default();
-        match ended.matches(search).count() {
-            1 => drop(self.texts.insert(file.clone(), ended.replacen(search, replace, 1))),
+        let found = lines.find(&wanted);
+        // Two of them may overlap.
+        let again = found.filter(|at| lines[at + 1..].contains(&wanted));
+        match (found, again) {
+            (Some(at), None) => {
+                let new = format!("{}{replace}{}", &lines[1..=at], &lines[at + wanted.len()..]);
+                self.texts.insert(file.clone(), new);
+            }
             _ if search.trim().is_empty() => {
                 self.caught.push(Caught::public("search-empty", format!("{file}: a SEARCH block is empty")));
             }
-            0 => self.caught.push(Caught::public(
+            (None, _) => self.caught.push(Caught::public(
                 "search-not-found",
                 format!("{file} does not have the lines of the SEARCH block that begins with `{first}`"),
             )),
-            count => self.caught.push(Caught::public(
+            (Some(_), Some(_)) => self.caught.push(Caught::public(
                 "search-ambiguous",
-                format!("{file} has the lines of the SEARCH block that begins with `{first}` {count} times"),
+                format!("{file} has the lines of the SEARCH block that begins with `{first}` more than once"),
             )),
         }
     }
@@ -205,6 +244,41 @@ mod tests {
             apply(&parent(), "FILE: b.h\n<<<<<<< SEARCH\nx\n=======\nz\n>>>>>>> REPLACE\n").unwrap().get("b.h"),
             Some("z\n")
         );
+    }
+
+    #[test]
+    fn lines_are_searched_and_not_parts_of_lines() {
+        let of = |file: &str, search: &str| {
+            let parent = Sources::from_iter([("a.cu".to_owned(), file.to_owned())]);
+            let text = format!("FILE: a.cu\n<<<<<<< SEARCH\n{search}\n=======\nNEW\n>>>>>>> REPLACE\n");
+            let edited = apply(&parent, &text);
+            edited.map(|new| new.get("a.cu").unwrap().to_owned()).map_err(|caught| caught[0].kind.clone())
+        };
+        assert_eq!(of("none\n", "one").unwrap_err(), "search-not-found");
+        assert_eq!(of("a;\nba;\n", "a;").unwrap(), "NEW\nba;\n");
+        assert_eq!(of("ba;\na;", "a;").unwrap(), "ba;\nNEW\n");
+        assert_eq!(of("  a;\n", "a;").unwrap_err(), "search-not-found");
+        assert_eq!(of("x\na\nb\ny\n", "a\nb").unwrap(), "x\nNEW\ny\n");
+        assert_eq!(of("a\n\nb\n", "").unwrap(), "a\nNEW\nb\n");
+        // The second place begins within the first.
+        assert_eq!(of("a\na\na\n", "a\na").unwrap_err(), "search-ambiguous");
+        assert_eq!(of("", "a").unwrap_err(), "search-not-found");
+    }
+
+    #[test]
+    fn a_whole_file_behind_other_edits_of_it_is_no_silent_loss() {
+        let block = "FILE: a.cu\n<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE\n";
+        let whole = "```cpp\n1\ntwo\n```\n";
+        for text in [format!("{block}FILE: a.cu\n{whole}"), format!("{block}The whole file:\n{whole}")] {
+            assert_eq!(kinds(&text), ["edited-twice"], "{text}");
+        }
+        assert_eq!(kinds(&format!("FILE: a.cu\n{whole}FILE: a.cu\n{whole}")), ["edited-twice"]);
+        // Neither are blocks in a fence, another file, and a fence that has no file.
+        let fenced = "FILE: a.cu\n```diff\n<<<<<<< SEARCH\nthree\n=======\n3\n>>>>>>> REPLACE\n```\n";
+        let other = "FILE: b.h\n```cpp\ny\n```\n";
+        let text = format!("{block}{fenced}{other}Run this:\n```sh\nnvcc a.cu\n```\n");
+        let edited = apply(&parent(), &text).unwrap();
+        assert_eq!((edited.get("a.cu").unwrap(), edited.get("b.h").unwrap()), ("1\ntwo\ntwo\n3\n", "y\n"));
     }
 
     #[test]
