@@ -192,6 +192,8 @@ fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
             State::Newer => "upgrade kernels, or what it was installed from".to_owned(),
             State::Modified(_) => format!("`kernels skills diff{dest}` shows your edits"),
             State::Foreign(Foreign::LinkFile(_)) => format!("git wrote a link as a file; `kernels skills update{dest}` repairs it"),
+            State::Foreign(Foreign::LaterReceipt) => "installed by a later kernels; upgrade kernels to manage it".to_owned(),
+            State::Foreign(Foreign::DamagedReceipt(why)) => format!("{why}; {}", discover::RENEW),
             State::Foreign(_) => {
                 "not installed by kernels, which leaves it alone; `kernels skills add --force` moves it to a backup and \
                  installs its own"

@@ -78,7 +78,7 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
 
 /// The names of what kernels installed at these places.
 fn ours(places: &[Place]) -> Vec<String> {
-    let ours = |install: &Install| install.judge(None).receipt.is_some() || install.link_is_ours;
+    let ours = |install: &Install| install.has_receipt() || install.link_is_ours;
     let mut names: Vec<String> =
         discover::installs(places, &[]).into_iter().filter(ours).map(|install| install.name).collect();
     names.sort();

@@ -9,7 +9,7 @@ use anyhow::bail;
 
 use super::pins::{self, Pins};
 use super::place::{self, Place, merge};
-use super::receipt::Receipt;
+use super::receipt::{Receipt, ReceiptError};
 use super::scan::{Change, Scan};
 use super::state::{Judgement, State, judge};
 use crate::agent::{Agent, Machine, Scope, sight, table};
@@ -18,6 +18,10 @@ use crate::skill::address::Address;
 use crate::skill::lint::is_valid_name;
 use crate::skill::source::{Skill, Source};
 use crate::skill::{Tree, bundled, lineage};
+
+/// What helps where a receipt is damaged.
+pub(crate) const RENEW: &str = "take it from version control again, or `kernels skills add SOURCE --force` installs the skill \
+                                anew, after a backup";
 
 /// A skill at a place.
 #[derive(Clone, Debug)]
@@ -50,12 +54,13 @@ impl Install {
     /// The skill to compare with: the embedded one, or the folder or archive it was installed from. An error says why
     /// there is none.
     pub(crate) fn offer(&self) -> Result<Skill, String> {
-        let source = Receipt::read(&self.real()).map(|receipt| self.source(&receipt));
-        let path = match source {
-            Err(_) | Ok(Source::Embedded) => {
-                return Skill::bundled(&self.name)
-                    .map_err(|_| "this version of kernels does not contain it".to_owned());
-            }
+        let bundled = |otherwise: String| Skill::bundled(&self.name).map_err(|_| otherwise);
+        let not_there = || "this version of kernels does not contain it".to_owned();
+        let path = match Receipt::read(&self.real()).map(|receipt| self.source(&receipt)) {
+            Ok(Source::Embedded) => return bundled(not_there()),
+            Err(_) if !self.has_receipt() => return bundled(not_there()),
+            Err(error @ ReceiptError::Later(_)) => return bundled(error.to_string()),
+            Err(error) => return bundled(format!("{error}; {RENEW}")),
             Ok(Source::Folder { path } | Source::Archive { path }) => path,
             Ok(Source::Remote { .. }) => return self.itself().map_err(|error| format!("{error:#}")),
         };
@@ -75,6 +80,11 @@ impl Install {
             Ok(skill) => Err(format!("{} is now called {}", path.display(), skill.name)),
             Err(error) => Err(format!("{error:#}")),
         }
+    }
+
+    /// Whether there is a receipt, usable or not: `kernels` installed it.
+    pub(crate) fn has_receipt(&self) -> bool {
+        Receipt::is_in(&self.real())
     }
 
     /// The skill itself, where it came from elsewhere, is as it was installed, and as the project pins it: nothing is fetched
@@ -206,8 +216,8 @@ fn blind_spot(machine: &Machine, folder: &Path, scope: Scope) -> Option<String> 
     })
 }
 
-/// Every install at `places` made by `kernels`, and every entry with an embedded skill's name; with names, every entry
-/// that has one of them.
+/// Every install at `places` made by `kernels`, also with a receipt that cannot be used, and every entry with an embedded
+/// skill's name; with names, every entry that has one of them.
 pub(crate) fn installs(places: &[Place], names: &[String]) -> Vec<Install> {
     let mut found = Vec::new();
     for place in places {
@@ -222,7 +232,7 @@ pub(crate) fn installs(places: &[Place], names: &[String]) -> Vec<Install> {
             .filter(|entry| {
                 !names.is_empty()
                     || bundled::names().contains(&entry.as_str())
-                    || Receipt::read(&installed_at(&place.folder.join(entry))).is_ok()
+                    || has_receipt(&place.folder.join(entry))
                     || place::link_file(&place.folder.join(entry)).is_some()
             })
             .collect();
@@ -236,6 +246,12 @@ pub(crate) fn installs(places: &[Place], names: &[String]) -> Vec<Install> {
         install.link_is_ours = real.iter().any(|path| is_same(path, &to));
     }
     found
+}
+
+/// Whether a folder, or the one where a relative link leads, has a receipt.
+fn has_receipt(path: &Path) -> bool {
+    let folder = installed_at(path);
+    folder.symlink_metadata().is_ok_and(|meta| meta.is_dir()) && Receipt::is_in(&folder)
 }
 
 /// The folder of a skill: where a relative link leads, as `add` makes them, else the path itself.

@@ -13,7 +13,7 @@ use super::discover::{self, Install};
 use super::pins::{self, Pin, Pins};
 use super::place::{Place, merge};
 use super::plan::plan;
-use super::receipt::{Receipt, relative};
+use super::receipt::{Receipt, ReceiptError, relative};
 use super::refusal::{Refusal, Refused};
 use super::step::Options;
 use crate::agent::{Machine, Scope, table};
@@ -293,11 +293,14 @@ fn installed(machine: &Machine) -> Result<BTreeMap<String, Entry>> {
     let installs = discover::installs(&discover::all_places(machine, &[Scope::Project]), &[]);
     let mut found: BTreeMap<String, Entry> = BTreeMap::new();
     for install in &installs {
-        // What is not ours has no source to install it from.
-        let Ok(receipt) = Receipt::read(&install.real()) else {
-            continue;
-        };
         let shown = machine.show(&install.path);
+        let receipt = match Receipt::read(&install.real()) {
+            Ok(receipt) => receipt,
+            // What is not ours has no source to install it from.
+            Err(_) if !install.has_receipt() => continue,
+            Err(error @ ReceiptError::Later(_)) => bail!("{shown}: {error}"),
+            Err(error) => bail!("{shown}: {error}; {}", discover::RENEW),
+        };
         let source = match install.source(&receipt) {
             Source::Embedded => None,
             Source::Remote { from, .. } => Some(from.to_string().into()),

@@ -27,6 +27,14 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
         State::Foreign(Foreign::LaterReceipt) => {
             ("newer install", "was installed by a later kernels".to_owned(), vec![upgrade])
         }
+        State::Foreign(Foreign::DamagedReceipt(why)) => {
+            let from_git = "take .kernels.json from version control again, if it is there".to_owned();
+            (
+                "install with a damaged receipt",
+                format!("has a receipt of no use, so that edits cannot be told: {why}"),
+                vec![from_git],
+            )
+        }
         State::Foreign(Foreign::Folder) => ("foreign folder", "was not installed by kernels".to_owned(), vec![]),
         State::Foreign(Foreign::NotAFolder | Foreign::LinkFile(_)) => ("file", "is not a folder".to_owned(), vec![]),
         State::Foreign(Foreign::Link(to)) => {

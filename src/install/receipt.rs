@@ -69,7 +69,7 @@ fn is_zero(value: &usize) -> bool {
 #[derive(Debug, Error)]
 pub(crate) enum ReceiptError {
     /// Missing or unreadable.
-    #[error("{0}")]
+    #[error("{RECEIPT} cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Not a receipt.
     #[error("{RECEIPT} is damaged: {0}")]
@@ -77,6 +77,13 @@ pub(crate) enum ReceiptError {
     /// Written by a later program.
     #[error("{RECEIPT} has format {0}; this program knows {FORMAT}: upgrade kernels")]
     Later(u32),
+}
+
+impl ReceiptError {
+    /// Whether the folder has none.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
 }
 
 impl Receipt {
@@ -99,6 +106,14 @@ impl Receipt {
 
     pub(crate) fn read(folder: &Path) -> Result<Self, ReceiptError> {
         Self::read_in(&Dir::open_last(folder)?)
+    }
+
+    /// Whether there is one at all in the folder, be it damaged or of a later format; also where that cannot be seen.
+    pub(crate) fn is_in(folder: &Path) -> bool {
+        match folder.join(RECEIPT).symlink_metadata() {
+            Ok(_) => true,
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        }
     }
 
     pub(crate) fn read_in(folder: &Dir) -> Result<Self, ReceiptError> {

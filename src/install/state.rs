@@ -13,6 +13,7 @@ use crate::base::dir::Dir;
 use crate::skill::digest::Digest;
 use crate::skill::lineage;
 use crate::skill::source::{Skill, is_newer};
+use crate::skill::tree::RECEIPT;
 
 /// The state of a place where a skill may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub(crate) enum Foreign {
     LinkFile(PathBuf),
     /// A folder with a receipt of a later program.
     LaterReceipt,
+    /// A folder with a receipt that is of no use, and why.
+    DamagedReceipt(String),
 }
 
 /// A state and the data it was derived from.
@@ -143,11 +146,25 @@ fn look(dest: &Path, name: &str, offer: Option<&Skill>) -> Judgement {
             Judgement { state, version, receipt: Some(receipt), translated, fingerprint }
         }
         Err(ReceiptError::Later(_)) => Judgement { fingerprint, ..bare(State::Foreign(Foreign::LaterReceipt)) },
-        // A damaged receipt counts as none.
-        Ok(_) | Err(ReceiptError::Io(_) | ReceiptError::Damaged(_)) => {
-            let (state, version) = by_digest(scan.tree_digest(), name, offer);
+        // For what is in the folder, a damaged receipt counts as none.
+        unusable => {
+            let (mut state, version) = by_digest(scan.tree_digest(), name, offer);
+            if state == State::Foreign(Foreign::Folder)
+                && let Some(why) = why_unusable(unusable)
+            {
+                state = State::Foreign(Foreign::DamagedReceipt(why));
+            }
             Judgement { state, version, receipt: None, translated: false, fingerprint }
         }
+    }
+}
+
+/// Why there is no receipt of this skill, if there is a file for one.
+fn why_unusable(read: Result<Receipt, ReceiptError>) -> Option<String> {
+    match read {
+        Ok(receipt) => Some(format!("{RECEIPT} is of another skill, {}", receipt.skill)),
+        Err(error) if error.is_absence() => None,
+        Err(error) => Some(error.to_string()),
     }
 }
 

@@ -68,6 +68,41 @@ fn has_a_later_format() {
     is_harmless(&test);
 }
 
+/// What cannot be read is no reason to say that nothing is there.
+#[test]
+fn is_listed_also_where_it_is_of_no_use() {
+    let mark = |text: &str| format!("<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> other\n");
+    let conflict = |text: &str| mark(text).into_bytes();
+    let later = |text: &str| text.replace("\"format\": 1", "\"format\": 2").into_bytes();
+    let other = |text: &str| text.replace("\"skill\": \"demo\"", "\"skill\": \"other\"").into_bytes();
+    let damages: [(&dyn Fn(&str) -> Vec<u8>, &str); 4] = [
+        (&conflict, ".kernels.json is damaged"),
+        (&later, "later kernels"),
+        (&other, ".kernels.json is of another skill, other"),
+        (&|_| Vec::new(), ".kernels.json is damaged"),
+    ];
+    for (damage, why) in damages {
+        let test = Test::hostile();
+        test.ok("skills add V1 --claude");
+        let file = test.at(CLAUDE).join(".kernels.json");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, damage(&text)).unwrap();
+        for flags in ["", " --claude", " --agent *"] {
+            test.run(&format!("skills status{flags}")).expect(1, &["foreign", CLAUDE, why]);
+        }
+        test.run("doctor").expect(1, &["foreign", CLAUDE, why]);
+        test.run("skills list").expect(0, &["foreign", CLAUDE, why]);
+        test.run("skills update").expect(1, &[CLAUDE, "left as it is"]);
+        test.refuses("skills remove --all", 3, &[CLAUDE, "--force"]);
+        test.run("skills sync --init").expect(1, &[CLAUDE]);
+        // What is not there, or belongs to nobody, is as before.
+        test.write(".claude/skills/mine/SKILL.md", "mine\n");
+        assert_eq!(test.json("skills status")["installs"].as_array().unwrap().len(), 1);
+        test.ok("skills remove --all --force").expect(0, &["kept in"]);
+        test.ok("skills status");
+    }
+}
+
 /// The receipt claims that it created all parent folders; only empty ones below the project may be removed.
 #[test]
 fn claims_to_have_made_every_folder() {
