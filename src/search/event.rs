@@ -212,15 +212,25 @@ pub(crate) struct Proposed {
 /// What a proposal cost.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Cost {
-    /// US dollars; none where the price is unknown.
+    /// US dollars, as far as the price is known; none where nothing is.
     pub(crate) usd: Option<f64>,
     pub(crate) tokens_in: u64,
     pub(crate) tokens_out: u64,
     pub(crate) requests: u64,
+    /// Requests whose price is not in `usd`, because it is not known.
+    #[serde(default)]
+    pub(crate) unpriced: u32,
     /// The model, as its server names it.
     #[serde(default)]
     pub(crate) model: String,
     pub(crate) seconds: f64,
+}
+
+impl Cost {
+    /// Whether it cost more than `usd` says, or may have.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.unpriced > 0 || self.requests > 0 && self.usd.is_none()
+    }
 }
 
 /// `compiled`: what needs no card.

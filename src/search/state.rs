@@ -291,10 +291,10 @@ impl State {
         self.candidates.iter().map(Candidate::usd).sum()
     }
 
-    /// How many answers were paid for at a price that is not known.
+    /// How many answers were paid for at a price that is not known, or not of all their requests.
     pub(crate) fn unpriced(&self) -> usize {
         let costs = self.candidates.iter().filter_map(|one| one.proposed.as_ref()).map(|proposed| &proposed.cost);
-        costs.filter(|cost| cost.requests > 0 && cost.usd.is_none()).count()
+        costs.filter(|cost| cost.is_unknown()).count()
     }
 
     /// How many candidates went to a compiler.

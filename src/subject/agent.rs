@@ -154,7 +154,7 @@ impl Agent {
             seconds,
             ..seen.took
         };
-        Ok(Outcome { end: end(&ended, &heard), took, ..seen })
+        Ok(Outcome { end: end(&ended, &heard), took, price: heard.price(), ..seen })
     }
 
     /// Writes its files, and says with which arguments, environment and bounds it is run. The compiler that this program would

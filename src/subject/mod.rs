@@ -66,7 +66,18 @@ pub(crate) struct Errand<'a> {
 pub(crate) struct Outcome {
     pub(crate) end: End,
     pub(crate) took: Took,
+    /// Of a coding agent's answers.
+    pub(crate) price: Price,
     pub(crate) steps: Vec<Step>,
+}
+
+/// What answers of models cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Price {
+    /// US dollars, as far as they are known.
+    pub(crate) usd: f64,
+    /// Requests whose price is not known.
+    pub(crate) unknown: u32,
 }
 
 /// What it took, and what is seen of the work.
@@ -190,6 +201,6 @@ impl Outcome {
     /// Of a subject whose tokens and calls are not seen.
     fn unseen(end: End, seconds: f64, text: String) -> Self {
         let said = Step { role: "assistant".to_owned(), text, ..Step::default() };
-        Self { end, took: Took { seconds, ..Took::default() }, steps: vec![said] }
+        Self { end, took: Took { seconds, ..Took::default() }, steps: vec![said], ..Self::default() }
     }
 }

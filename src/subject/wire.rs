@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::Price;
 use super::message::{Asked, BODY, head_of, read, refuse, usage};
 use crate::base::http::{self, Body, Bounds, Method, Request};
 use crate::base::{disk, scratch::Scratch};
@@ -48,6 +49,8 @@ pub(super) struct Heard {
     usd: f64,
     /// Answers of models without a known price.
     unpriced: u32,
+    /// Requests that were passed on, and ended before an answer began: a server may count them.
+    cut: u32,
     /// The status of the last answer; 0 where none came.
     pub(super) last: Option<u16>,
     /// What the agent calls itself.
@@ -78,6 +81,10 @@ impl Heard {
 
     pub(super) fn usd(&self) -> Option<f64> {
         (self.uncounted + self.unpriced == 0 && self.usage.requests > 0).then_some(self.usd)
+    }
+
+    pub(super) fn price(&self) -> Price {
+        Price { usd: self.usd, unknown: self.uncounted + self.unpriced + self.cut }
     }
 
     pub(super) fn answers(&self) -> u32 {
@@ -244,7 +251,7 @@ impl Shared {
                 }
             }
             None if (200..300).contains(&status) => heard.uncounted += 1,
-            None => {}
+            None => heard.cut += u32::from(status == 0),
         }
     }
 }

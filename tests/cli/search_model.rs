@@ -319,3 +319,58 @@ fn what_every_question_would_meet_stops_the_run_and_money_is_counted() {
     assert_eq!(report["candidates"].as_array().unwrap().len(), 4);
     assert!((report["usd"].as_f64().unwrap() - 0.0045).abs() < 1e-9, "{}", report["usd"]);
 }
+
+/// What an answer cost is not known where it came too late, or without a count of tokens: what is spent is not known then.
+#[test]
+fn search_run_budget_usd_ends_with_an_answer_whose_cost_is_not_known() {
+    let empty = json!({ "model": MODEL, "choices": [{ "message": { "content": "" }, "finish_reason": "stop" }] });
+    let empty = http::answer("200 OK", "", empty.to_string());
+    for (pause, patience, words) in [(6, "2", "timed out"), (0, "60", "without content")] {
+        let test = Test::new();
+        project(&test);
+        let empty = empty.clone();
+        let (address, log) = serve(move |_, _| {
+            thread::sleep(Duration::from_secs(pause));
+            empty.clone()
+        });
+        let proposer = proposer(&address);
+        let words_of_run = ["run", "task", "--proposer", &proposer, "--out", "run", "--patience", patience];
+        let mut command = search(&test, &[&words_of_run[..], &["--budget", "usd=0.01"]].concat());
+        Ran::of(&mut command).expect(1, &["the cost of candidate 1 by http:", words, "resume", "--budget evals=N"]);
+        let asked = log.lock().unwrap().len();
+        // It is not asked again, and not lost.
+        Ran::of(&mut search(&test, &["resume", "run"])).expect(1, &["the cost of candidate 1"]);
+        Ran::ok(&mut search(&test, &["resume", "run", "--budget", "evals=1"]));
+        assert_eq!(log.lock().unwrap().len(), asked);
+        assert_eq!(test.json("search status run")["unpriced"], 1);
+        Ran::of(&mut search(&test, &["resume", "run", "--budget", "usd=1"])).expect(1, &["is not known"]);
+    }
+}
+
+/// The first of its requests is answered by a model with a price, the second by one without.
+#[test]
+#[cfg(target_os = "linux")]
+fn search_run_proposer_agent_of_a_model_without_a_price() {
+    let test = Test::new();
+    project(&test);
+    let (address, log) = serve(|_, at| {
+        let usage = json!({ "input_tokens": 1000, "output_tokens": 100 });
+        let model = if at == 0 { MODEL } else { "own-model" };
+        http::answer("200 OK", "", json!({ "model": model, "usage": usage }).to_string())
+    });
+    let ask = "curl -s -d '{}' -H \"x-api-key: $ANTHROPIC_API_KEY\" \"$ANTHROPIC_BASE_URL/v1/messages\" >&2\n";
+    let bin = test.root().join("bin");
+    executable(&bin.join("claude"), format!("#!/bin/sh\n{ask}{ask}echo '#define TILE 64' > tile.h\n"));
+    let run = |words: &[&str]| {
+        let mut command = search(&test, words);
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        Ran::of(command.env("ANTHROPIC_BASE_URL", &address).env("ANTHROPIC_API_KEY", KEY))
+    };
+    run(&["run", "task", "--proposer", "agent:claude", "--out", "run", "--budget", "usd=3"])
+        .expect(1, &["the cost of candidate 1 by agent:claude is not known"]);
+    assert_eq!(log.lock().unwrap().len(), 2);
+    run(&["resume", "run", "--budget", "evals=2"]).expect(0, &["the budget of 2 evaluations is spent"]);
+    let report = test.json("search status run");
+    assert_eq!(report["unpriced"], 1, "{report:#}");
+    assert!((report["usd"].as_f64().unwrap() - 0.0015).abs() < 1e-9, "{report:#}");
+}

@@ -59,10 +59,11 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
     let thought = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().chars().take(200).collect();
     let usage = did.took.usage.unwrap_or_default();
     let cost = Cost {
-        usd: did.took.usd,
+        usd: did.took.usd.or((did.price.usd > 0.0).then_some(did.price.usd)),
         tokens_in: usage.fresh + usage.cached + usage.written,
         tokens_out: usage.out,
         requests: did.took.turns.unwrap_or_default().into(),
+        unpriced: did.price.unknown,
         model: agent.model.clone().unwrap_or_default(),
         seconds: did.took.seconds,
     };

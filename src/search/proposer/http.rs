@@ -49,18 +49,11 @@ pub(super) fn answer(endpoint: &Endpoint, asked: &Asked) -> Result<Answer> {
             }
             Err(error) if error.is::<Unanswered>() => {
                 let caught = Caught::public("no-answer", format!("{error:#}"));
-                (Err(vec![caught]), String::new(), Cost { requests: 1, ..Cost::default() })
+                (Err(vec![caught]), String::new(), Cost { requests: 1, unpriced: 1, ..Cost::default() })
             }
             Err(error) => return Err(error),
         },
     };
-    if cost.usd.is_none() && settings.budget.usd.is_some() && !text.is_empty() {
-        bail!(
-            "{} does not say how many tokens an answer took, so a budget in US dollars cannot be held; `kernels search \
-             resume --budget evals=N` goes on with another one",
-            endpoint.url
-        );
-    }
     let text: String = text.chars().take(RECORDED).collect();
     Ok(Answer { sources, thought: edit::thought(&text), question: asked.question.clone(), text, cost })
 }
@@ -93,5 +86,6 @@ fn cost(endpoint: &Endpoint, usage: Option<Usage>, model: &str) -> Cost {
     let usage = usage.unwrap_or_default();
     let tokens_in = usage.fresh + usage.cached + usage.written;
     let model = model.chars().take(200).collect();
-    Cost { usd, tokens_in, tokens_out: usage.out, requests: 1, model, seconds: 0.0 }
+    let unpriced = u32::from(usd.is_none());
+    Cost { usd, tokens_in, tokens_out: usage.out, requests: 1, unpriced, model, seconds: 0.0 }
 }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::event::{Caught, Cost, Plan};
@@ -24,6 +24,7 @@ use super::settings::Settings;
 use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
+use crate::base::plural;
 use crate::journal::Journal;
 use crate::model::Endpoint;
 use crate::project::Project;
@@ -131,14 +132,37 @@ impl Desk<'_> {
     /// The answer to a plan: the one that is kept, or a new one.
     pub(crate) fn answer(&self, plan: &Plan) -> Result<Done<Answer>> {
         let key = format!("answer-{}", plan.candidate);
-        if let Some(kept) = job::known(self.run, &key) {
-            return Ok(kept);
+        if job::known::<Answer>(self.run, &key).is_none() {
+            let started = job::now();
+            let mut answer = self.asked(plan)?;
+            answer.cost.seconds = job::now() - started;
+            job::publish(self.run, &key, &Done::now(answer, started))?;
         }
-        let started = job::now();
-        let mut answer = self.asked(plan)?;
-        answer.cost.seconds = job::now() - started;
-        job::publish(self.run, &key, &Done::now(answer, started))?;
-        job::known(self.run, &key).context("an answer that was just written cannot be read")
+        let done = job::known(self.run, &key).context("an answer that was just written cannot be read")?;
+        self.holds_the_budget(plan, &done)?;
+        Ok(done)
+    }
+
+    /// An error where a budget in US dollars is set and what was spent is not known. The answer is kept: with another budget the
+    /// run goes on from it.
+    fn holds_the_budget(&self, plan: &Plan, done: &Done<Answer>) -> Result<()> {
+        let Some(Answer { cost, sources, .. }) = &done.result else { return Ok(()) };
+        let before = self.state.unpriced();
+        if self.state.run.settings.budget.usd.is_none() || !cost.is_unknown() && (cost.requests == 0 || before == 0) {
+            return Ok(());
+        }
+        let caught = sources.as_ref().err().and_then(|caught| caught.first());
+        let which = match caught {
+            _ if !cost.is_unknown() => plural(before, "earlier answer"),
+            Some(caught) => format!("candidate {} by {} ({})", plan.candidate, plan.proposer, caught.text),
+            None => format!("candidate {} by {}", plan.candidate, plan.proposer),
+        };
+        bail!(
+            "the cost of {which} is not known, so a budget in US dollars cannot be held: a server does not count tokens, a \
+             model has no known price, or an answer was cut off or refused. `kernels search resume {} --budget evals=N` goes \
+             on with another one",
+            self.run.display()
+        )
     }
 
     fn asked(&self, plan: &Plan) -> Result<Answer> {
