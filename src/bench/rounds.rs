@@ -1,19 +1,19 @@
 //! The rounds of a case. Each round starts with new contents in all slots. After the timed launches, the same launches
-//! are repeated in another order, each on the inputs of the next slot, and every byte that they leave is compared with
-//! the timed results. In some rounds, a slot that is drawn afterwards is kept for the oracle. Before some rounds,
+//! are repeated in another order, each on the inputs of the next slot, and what they leave must have the digest of the timed
+//! results. In some rounds, a slot that is drawn afterwards is kept for the oracle. Before some rounds,
 //! launches are made on half of the slots only, and the other half must not change.
 
 use anyhow::{Result, bail};
 
 use super::check::Kept;
 use super::clock::Clock;
-use super::device_slots::DeviceSlots;
+use super::device_slots::{DeviceSlots, Digests};
 use super::result::Residency;
 use super::roof::Roof;
 use super::slots::{Round, Slots};
 use crate::gpu::{Device, GpuError, Graph, State};
 use crate::verify::finding::Kind;
-use crate::verify::judge::{damaged, differing};
+use crate::verify::judge::damaged;
 use crate::verify::path::Fault;
 use crate::verify::random::Random;
 
@@ -74,10 +74,12 @@ pub(super) struct Rounds {
 
 impl Case<'_> {
     /// Times `wanted` rounds.
-    pub(super) fn rounds(&self, wanted: u32, random: &mut Random) -> Result<Result<Rounds, GpuError>> {
+    pub(super) fn rounds(&self, wanted: u32) -> Result<Result<Rounds, GpuError>> {
         let clock = Clock::new()?;
         let mut all = Rounds::default();
-        let keeping = self.keeping(wanted, random);
+        let keeping = self.keeping(wanted);
+        // What is drawn here no launch must know: a slot that is never looked at needs no work.
+        let mut random = Random::unforeseen();
         let round_of_part: Vec<u64> = self.parts.iter().map(|_| random.below(wanted.into())).collect();
         let mut number = 0;
         while all.kernel.len() < wanted as usize && all.faults.is_empty() {
@@ -88,11 +90,16 @@ impl Case<'_> {
                 break;
             }
             let round = Round::draw();
-            let timed = match self.timed(&clock, &round) {
+            let (timed, rest) = match self.timed(&clock, &round) {
                 Ok(timed) => timed,
                 Err(error) => return Ok(Err(error)),
             };
-            all.faults.extend(self.compared(&round, number)?);
+            // A round that is left out is not counted: the next one takes its place in `keeping`.
+            let is_kept = number >= WARM && timed.is_some() && keeping.get(all.kernel.len()) == Some(&true);
+            match self.compared((round, &rest), number, is_kept)? {
+                Ok(kept) => all.kept.extend(kept),
+                Err(fault) => all.faults.push(fault),
+            }
             all.compared += u64::from(self.slots);
             number += 1;
             match timed {
@@ -110,72 +117,85 @@ impl Case<'_> {
                     all.dropped
                 );
             }
-            // A round that is left out is not counted: the next one takes its place in `keeping`.
-            if keeping.get(all.kernel.len().saturating_sub(1)) == Some(&true) && timed.is_some() {
-                let slot = u32::try_from(random.below(self.slots.into()))?;
-                let after = self.images.kept(slot)?;
-                all.kept.push(Kept { round, number, slot, after });
-            }
         }
         Ok(Ok(all))
     }
 
     /// For each counted round, whether a slot is kept for the oracle. It is drawn before the first round, on the host,
     /// where a candidate cannot see it.
-    fn keeping(&self, wanted: u32, random: &mut Random) -> Vec<bool> {
+    fn keeping(&self, wanted: u32) -> Vec<bool> {
         let checks = if self.large { 1 } else { (CHECKED_BYTES / self.images.slot.layout.bytes).max(2) };
         let mut keeping: Vec<bool> = (0..u64::from(wanted)).map(|round| round < checks).collect();
-        random.shuffle(&mut keeping);
+        Random::unforeseen().shuffle(&mut keeping);
         keeping
     }
 
-    /// One round, with all contents new.
-    fn timed(&self, clock: &Clock, round: &Round) -> Result<Option<(f64, f64)>, GpuError> {
-        self.images.prepare(round)?;
+    /// One round, with all contents new: microseconds, and digests of what the launches must not write.
+    fn timed(&self, clock: &Clock, round: &Round) -> Result<(Option<(f64, f64)>, Digests), GpuError> {
+        let rest = self.images.prepare(round)?;
         self.state.reset(self.device)?;
         self.device.finish(&self.doing)?;
         let hot = self.residency == Residency::Hot;
         let before = || if hot { self.images.warm() } else { self.roof.graph.launch(self.device) };
-        clock.time(self.device, before, &self.graphs[0], (&self.roof.graph, hot), &self.doing)
+        let times = clock.time(self.device, before, &self.graphs[0], (&self.roof.graph, hot), &self.doing)?;
+        Ok((times, rest))
     }
 
     /// Launches on a part of the slots, and checks that the others do not change: a launch that does the work of
     /// several launches writes to slots that are not its own.
     fn apart(&self, part: &Part) -> Result<Option<Fault>> {
         self.images.prepare(&Round::draw())?;
-        self.images.keep_all()?;
+        let before = self.images.all()?;
         self.state.reset(self.device)?;
         part.graph.launch(self.device)?;
         self.device.finish(&self.doing)?;
-        let slot = self.images.changed_besides(&part.slots)?;
+        let slot = self.images.changed_besides(&before, &part.slots)?;
         let what = |slot| format!("slot {slot} was written by launches on other slots, when none was made on it");
         Ok(slot.map(|slot| (Kind::RedZone, what(slot))))
     }
 
-    /// Repeats the launches without timing them, and compares what they leave with what the timed launches left.
-    fn compared(&self, round: &Round, number: u32) -> Result<Option<Fault>> {
+    /// Repeats the launches without timing them, and compares what they leave with what the timed launches left. Keeps a slot
+    /// for the oracle: the repeated launch left there what the timed one did.
+    fn compared(
+        &self,
+        (round, rest): (Round, &Digests),
+        number: u32,
+        keep: bool,
+    ) -> Result<Result<Option<Kept>, Fault>> {
         let Slots { bound, layout, .. } = self.images.slot;
-        if let Some(slot) = self.images.keep()? {
-            let after = self.images.left(slot)?;
-            let fault = damaged(&self.images.slot.expected(round, slot), bound, layout, &after);
-            let (kind, message) = fault.unwrap_or((Kind::RedZone, "memory between the slots was written".to_owned()));
-            return Ok(Some((kind, format!("round {number}, slot {slot}: {message}"))));
+        let place = |slot, (kind, message): Fault| (kind, format!("round {number}, slot {slot}: {message}"));
+        let outputs = self.images.outputs()?;
+        let damage = |slot: u32, source: u32| -> Result<Fault> {
+            let fault = damaged(&self.images.slot.expected(&round, source), bound, layout, &self.images.left(slot)?);
+            let between = || (Kind::RedZone, "memory between the slots was written".to_owned());
+            Ok(place(source, fault.unwrap_or_else(between)))
+        };
+        if let Some(slot) = self.images.damaged(&round, rest, |slot| slot)? {
+            return Ok(Err(damage(slot, slot)?));
         }
-        self.images.again(round)?;
-        self.images.mask(round)?;
+        self.images.again(&round)?;
         self.state.reset(self.device)?;
         self.graphs[1].launch(self.device)?;
         self.device.finish(&self.doing)?;
-        self.images.mask(round)?;
-        let Some(slot) = self.images.repeated()? else { return Ok(None) };
-        let source = self.images.source(slot);
-        let (again, timed) = (self.images.left(slot)?, self.images.kept(source)?);
-        let fault = damaged(&self.images.slot.expected(round, source), bound, layout, &again).or_else(|| {
-            let what = differing(bound, layout, &timed, &again)?;
-            Some((Kind::TimedOutput, format!("{what} when it was not timed, on the same inputs in slot {slot}")))
-        });
-        let (kind, message) = fault.unwrap_or((Kind::RedZone, "memory between the slots was written".to_owned()));
-        Ok(Some((kind, format!("round {number}, slot {source}: {message}"))))
+        let other = self.images.repeated(&outputs)?;
+        let kept = if keep {
+            let slot = u32::try_from(Random::unforeseen().below(self.slots.into()))?;
+            Some(Kept { round, number, slot, after: self.images.left(self.images.repeat_of(slot))? })
+        } else {
+            None
+        };
+        if let Some(slot) = self.images.damaged(&round, rest, |slot| self.images.source(slot))? {
+            return Ok(Err(damage(slot, self.images.source(slot))?));
+        }
+        Ok(match other {
+            Some((slot, name)) => {
+                let what = format!(
+                    "{name}: not what the same launch left when it was not timed, on the same inputs in slot {slot}"
+                );
+                Err(place(self.images.source(slot), (Kind::TimedOutput, what)))
+            }
+            None => Ok(kept),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::check::{Check, Checker};
-use super::device_slots::{DeviceSlots, Images, most_bytes};
+use super::device_slots::{DeviceSlots, most_bytes};
 use super::health::Health;
 use super::result::{BenchReport, CaseBench, Residency, Samples, Spread};
 use super::roof::Roof;
@@ -16,7 +16,7 @@ use crate::compile::{Build, Kernel};
 use crate::gpu::contents::Contents;
 use crate::gpu::copy::Copier;
 use crate::gpu::muffle::Muffle;
-use crate::gpu::{Card, Device, GpuError, Graph, Recording, State, memory};
+use crate::gpu::{Buffer, Card, Device, GpuError, Graph, Recording, State, memory};
 use crate::project::{Bound, Case, Operation, Project};
 use crate::verify::finding::{Finding, Kind, OperationReport};
 use crate::verify::layout::Layout;
@@ -74,10 +74,8 @@ pub(crate) fn run(
         project,
         copier: Copier::new(&device)?,
         contents: Contents::new(&device)?,
-        images: Images::new(&device, largest)?,
+        memory: device.allocate(largest)?,
         state,
-        // Not from the seed, which may be given on the command line.
-        random: Random::new(fresh_seed(), 0xbe_9c),
         rounds: rounds.max(5),
         kernels: target.units.iter().flat_map(|unit| &unit.kernels).collect(),
     };
@@ -137,14 +135,14 @@ fn planned<'a>(device: &Device, project: &'a Project, choice: &Choice, seed: u64
         for case in choice.cases(operation, &operation.bench, seed)? {
             let bound = operation.bind(&case)?;
             let layout = Layout::new(&bound);
-            // Two images in two thirds of the memory, the copies' buffers in the rest.
-            let most = (free / 3 / step(&layout)).min(free / 3 / (bound.bytes + (1 << 17)));
+            // The slots in half of the memory, the copies' buffers in the other.
+            let most = (free / 2 / step(&layout)).min(free / 2 / (bound.bytes + (1 << 17)));
             if most == 0 {
                 bail!(
                     "{} {}: timing it needs {:.1} GB, and the card has not enough free memory; make the case smaller",
                     operation.name,
                     case.label,
-                    gigabytes(3 * step(&layout).max(bound.bytes))
+                    gigabytes(2 * step(&layout).max(bound.bytes))
                 );
             }
             for residency in [Residency::Cold, Residency::Hot] {
@@ -172,9 +170,9 @@ struct Bench<'a> {
     project: &'a Project,
     copier: Copier,
     contents: Contents,
-    images: Images,
+    /// Where the slots of a case lie.
+    memory: Buffer,
     state: State,
-    random: Random,
     rounds: u32,
     kernels: Vec<&'a Kernel>,
 }
@@ -260,7 +258,7 @@ impl<'a> Bench<'a> {
     }
 
     fn record(&self, path: &mut CodePath, timing: &Timing) -> Result<Result<Vec<Recording>, Fault>> {
-        let first = self.images.memory.address();
+        let first = self.memory.address();
         let bases: Vec<u64> =
             (0..u64::from(timing.rotation.sets)).map(|slot| first + slot * step(&timing.layout)).collect();
         path.record(&timing.operation.launcher, &timing.bound, &timing.layout, &bases)
@@ -278,7 +276,7 @@ impl<'a> Bench<'a> {
         let Rotation { sets, residency, .. } = timing.rotation;
         let mut order: Vec<usize> = (0..recordings.len()).collect();
         let first = self.graph(path, recordings, &order);
-        self.random.shuffle(&mut order);
+        Random::unforeseen().shuffle(&mut order);
         let graphs = match (first, self.graph(path, recordings, &order)) {
             (Ok(first), Ok(second)) => [first, second],
             (Err(error), _) | (_, Err(error)) => return Ok((error.into(), None)),
@@ -289,7 +287,7 @@ impl<'a> Bench<'a> {
             Err(error) => return Ok((error.into(), None)),
         };
         let slots = Slots::new(&timing.bound, &timing.layout, sets);
-        let images = DeviceSlots::new((self.device, &self.contents, &self.images), slots.clone(), sets);
+        let images = DeviceSlots::new((self.device, &self.contents, &self.memory), slots.clone(), sets);
         let case = rounds::Case {
             device: self.device,
             doing: format!("timing {} {}", timing.operation.name, timing.case.label),
@@ -302,7 +300,7 @@ impl<'a> Bench<'a> {
             parts,
             large: timing.is_large(),
         };
-        Ok(match case.rounds(self.rounds, &mut self.random)? {
+        Ok(match case.rounds(self.rounds)? {
             Ok(mut rounds) => {
                 let kept = std::mem::take(&mut rounds.kept);
                 let check = Check { project: self.project, operation: timing.operation, slots, kept };
@@ -357,7 +355,9 @@ impl<'a> Bench<'a> {
         if !rounds.kernel.is_empty() {
             bench.remarks.extend(bench.kernel.unsteady("the kernel"));
             bench.remarks.extend(bench.copy.unsteady("the copy"));
-            let why = too_fast(bench.kernel, bench.bytes, bench.residency, &self.device.card);
+            let card = &self.device.card;
+            let why = too_fast(bench.kernel, bench.bytes, bench.residency, card);
+            let why = why.or_else(|| too_many_operations(bench.kernel, bench.flops, card));
             faults.extend(why.map(|why| (Kind::TooFast, why)));
         }
         Timed { bench: Some(bench), faults, lost: false }
@@ -400,6 +400,21 @@ pub(super) fn too_fast(launch: Spread, bytes: u64, residency: Residency, card: &
              the bytes that kernel.toml says, or the harness is being fooled",
             launch.median,
             gigabytes(bytes) * 1e3,
+        )
+    })
+}
+
+/// Why a time is impossible: `flops` operations take longer on all tensor cores. What kernel.toml says of them decides how many
+/// slots are compared with the oracle, and is in the tables.
+fn too_many_operations(launch: Spread, flops: f64, card: &Card) -> Option<String> {
+    let (reached, peak) = (flops / launch.median / 1e3, card.peak_gflops()?);
+    (reached > peak).then(|| {
+        format!(
+            "{:.2} µs for {flops:.3e} operations is {:.0} TFLOP/s, above the peak of the tensor cores, {:.0}: `flops` in \
+             kernel.toml says too many, or the harness is being fooled",
+            launch.median,
+            reached / 1e3,
+            peak / 1e3,
         )
     })
 }

@@ -4,6 +4,7 @@ use crate::base::cores;
 use crate::gpu::contents::Region;
 use crate::project::{Bound, BoundTensor};
 use crate::verify::layout::{Layout, span_bytes, write};
+use crate::verify::random::system_word;
 use crate::verify::slot::Slot;
 use crate::verify::timed::{content, distinct, drawn};
 
@@ -19,8 +20,6 @@ pub(super) fn step(layout: &Layout) -> u64 {
 pub(super) struct Round {
     /// The seed of the inputs.
     pub(super) seed: u64,
-    /// The key by which the timed outputs are masked while the repeated launches run.
-    pub(super) mask: [u64; 2],
     /// The word in the memory around the tensors.
     pub(super) around: u32,
     /// The words in outputs and scratch before the timed and before the repeated launches. They differ in every byte.
@@ -30,17 +29,9 @@ pub(super) struct Round {
 impl Round {
     /// Draws new values.
     pub(super) fn draw() -> Self {
-        use std::hash::{BuildHasher, Hasher};
-        // From the system's random numbers: a launch could try all seeds of nine digits.
-        let word = || std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let low = |word: u64| u32::try_from(word & 0xffff_ffff).unwrap_or(0);
-        let blank = low(word());
-        Self {
-            seed: word(),
-            mask: [word(), word()],
-            around: low(word()),
-            blanks: [blank, blank ^ (low(word()) | 0x0101_0101)],
-        }
+        let low = || u32::try_from(system_word() & 0xffff_ffff).unwrap_or(0);
+        let blank = low();
+        Self { seed: system_word(), around: low(), blanks: [blank, blank ^ (low() | 0x0101_0101)] }
     }
 }
 

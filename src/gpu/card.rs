@@ -30,10 +30,25 @@ pub struct Card {
     pub peak_l2_gbs: Option<f64>,
 }
 
+/// Bytes of L2 that a multiprocessor moves a clock, at most.
+const L2_BYTES: f64 = 64.0;
+
 impl Card {
     /// A short name for files: `h100`, `a100`, `t4`, otherwise the name in lower case with hyphens.
     pub(crate) fn slug(&self) -> String {
         slug(&self.name)
+    }
+
+    /// The most operations a second, in 10^9: of the narrowest type that the tensor cores multiply, without sparsity, at the
+    /// highest clock.
+    pub(crate) fn peak_gflops(&self) -> Option<f64> {
+        // A clock and multiprocessor, by NVIDIA's figures: int4 of a T4 and an A100, fp8 of an H100, fp4 of a B200.
+        let most = match self.arch {
+            ..80 => 4096.0,
+            80..100 => 8192.0,
+            _ => 32_768.0,
+        };
+        Some(self.peak_l2_gbs? / L2_BYTES * most)
     }
 }
 

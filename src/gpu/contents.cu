@@ -1,5 +1,4 @@
-// The contents of timed slots: draws inputs by a counter-based generator, overwrites outputs, copies results, compares
-// images.
+// The contents of timed slots: draws inputs by a counter-based generator, overwrites outputs, adds up digests, compares images.
 // contents.ptx is made from this file: UPDATE=1 cargo test --test cuda the_ptx
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -9,7 +8,7 @@ struct Region {
   uint64_t at, step, elements, size, rank, shape[8], stride[8];
 };
 
-enum Operation : uint32_t { kBf16, kF16, kF32, kE4m3, kE5m2, kWhole, kWord, kCopy, kMask };
+enum Operation : uint32_t { kBf16, kF16, kF32, kE4m3, kE5m2, kWhole, kWord };
 
 __device__ uint64_t mix(uint64_t value) {  // base::SplitMix64::mix
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -34,35 +33,29 @@ __device__ uint64_t eight(float real, float bias, uint32_t dropped) {
   return word >> 24 & 0x80 | (magnitude + (1u << (dropped - 1)) - 1 + (magnitude >> dropped & 1)) >> dropped;
 }
 
-template <typename T>
-__device__ void place(uint8_t* to, const uint8_t* from, uint64_t value, uint32_t operation) {
-  const T there = operation >= kCopy ? *reinterpret_cast<const T*>(from) : T{0};
-  *reinterpret_cast<T*>(to) = static_cast<T>(value) ^ there;
+// Where an element of a slot lies, in bytes from the beginning of the image.
+__device__ uint64_t offset_of(const Region& region, uint64_t slot, uint64_t element) {
+  uint64_t offset = 0;
+#pragma unroll 1
+  for (uint32_t dimension = region.rank; dimension-- > 1;) {
+    offset += element % region.shape[dimension] * region.stride[dimension];
+    element /= region.shape[dimension];
+  }
+  return slot * region.step + region.at + (offset + element * region.stride[0]) * region.size;
 }
 
 // blockIdx.y is the slot. `seed` depends on the round and the tensor for a drawn tensor; it is the word to write for
-// kWord, 0 for kCopy, and for kMask half of a key, whose other half is `first`. Numbers are drawn from the `count`
-// integers from `first` on, in units of 2^-20 for floating-point types; if `count` is 0 they are normal.
-extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* to, const uint8_t* from,
-                                            uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
+// kWord. Numbers are drawn from the `count` integers from `first` on, in units of 2^-20 for floating-point types; if `count` is
+// 0 they are normal.
+extern "C" __global__ void kernels_contents(const __grid_constant__ Region region, uint8_t* image, uint64_t seed, int64_t first,
+                                            uint64_t count, uint32_t operation) {
   const uint64_t slot = blockIdx.y;
   const uint64_t key = mix(seed + slot);
 #pragma unroll 1
   for (uint64_t element = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; element < region.elements;
        element += uint64_t(gridDim.x) * blockDim.x) {
-    uint64_t rest = element, offset = 0;
-#pragma unroll 1
-    for (uint32_t dimension = region.rank; dimension-- > 1;) {
-      offset += rest % region.shape[dimension] * region.stride[dimension];
-      rest /= region.shape[dimension];
-    }
-    offset += rest * region.stride[0];
-    offset = slot * region.step + region.at + offset * region.size;
     uint64_t value = seed;
-    if (operation == kMask) {
-      // `mix` can be inverted: without the second half of the key, one known element would reveal it.
-      value = mix(mix(key + region.at + element * 0x9e3779b97f4a7c15u) + static_cast<uint64_t>(first));
-    } else if (operation < kWord) {
+    if (operation < kWord) {
       const uint64_t bits = mix(key + element * 0x9e3779b97f4a7c15u);
       const int64_t number = count ? first + static_cast<int64_t>(__umul64hi(bits, count)) : normal(bits);
       const float real = static_cast<float>(number) * 0x1p-20f;
@@ -74,15 +67,37 @@ extern "C" __global__ void kernels_contents(const __grid_constant__ Region regio
       else if (operation == kE5m2) value = eight(real, 0x1p-112f, 21);
       else value = count ? number : number >> 12;
     }
+    uint8_t* const to = image + offset_of(region, slot, element);
     if (region.size == 1)
-      place<uint8_t>(to + offset, from + offset, value, operation);
+      *to = static_cast<uint8_t>(value);
     else if (region.size == 2)
-      place<uint16_t>(to + offset, from + offset, value, operation);
+      *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(value);
     else if (region.size == 4)
-      place<uint32_t>(to + offset, from + offset, value, operation);
+      *reinterpret_cast<uint32_t*>(to) = static_cast<uint32_t>(value);
     else
-      place<uint64_t>(to + offset, from + offset, value, operation);
+      *reinterpret_cast<uint64_t*>(to) = value;
   }
+}
+
+// Adds to sums[slot] a function of each element, its place and a key. Of two contents that were chosen without knowing the key the
+// sums are equal with a probability of some 2^-64. blockIdx.y is the slot.
+extern "C" __global__ void kernels_digest(const __grid_constant__ Region region, const uint8_t* image, uint64_t key,
+                                          unsigned long long* sums) {
+  const uint64_t slot = blockIdx.y;
+  unsigned long long sum = 0;
+#pragma unroll 1
+  for (uint64_t element = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; element < region.elements;
+       element += uint64_t(gridDim.x) * blockDim.x) {
+    const uint8_t* const from = image + offset_of(region, slot, element);
+    const uint64_t value = region.size == 1   ? *from
+                           : region.size == 2 ? *reinterpret_cast<const uint16_t*>(from)
+                           : region.size == 4 ? *reinterpret_cast<const uint32_t*>(from)
+                                              : *reinterpret_cast<const uint64_t*>(from);
+    sum += mix(value ^ mix(key + element * 0x9e3779b97f4a7c15u));
+  }
+#pragma unroll
+  for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_down_sync(0xffffffff, sum, lane);
+  if (threadIdx.x % 32 == 0) atomicAdd(sums + slot, sum);
 }
 
 // Compares packs of 16 bytes: found[0] counts the pairs that differ, found[1] is the index of the first.

@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use super::driver::GpuError;
 use super::{Batch, Buffer, Device, Launch, Modules};
+use crate::base::SplitMix64;
 
 /// Threads per block.
 const THREADS: u32 = 256;
 /// The maximum number of blocks per slot, or for a comparison.
 const MOST_BLOCKS: u64 = 2048;
+/// The most slots of an image: the second size of a grid.
+const MOST_SLOTS: u64 = 65_535;
 /// How long the stream is kept busy while the host queues a round, in clock cycles: some 150 µs.
 const WAIT: u64 = 250_000;
 
@@ -33,6 +36,17 @@ impl Region {
         self.dimensions.iter().map(|(size, _)| size).product()
     }
 
+    /// The same bytes in words of eight, where they lie side by side and fill whole ones.
+    fn in_words(&self) -> Self {
+        let bytes = self.elements() * self.size;
+        match self.dimensions[..] {
+            [(_, 1)] if self.at % 8 == 0 && self.step % 8 == 0 && bytes.is_multiple_of(8) => {
+                Self { size: 8, dimensions: vec![(bytes / 8, 1)], ..self.clone() }
+            }
+            _ => self.clone(),
+        }
+    }
+
     /// The bytes of the kernel's parameter `region`.
     fn bytes(&self) -> Vec<u8> {
         let mut words = vec![self.at, self.step, self.elements(), self.size, self.dimensions.len() as u64];
@@ -53,8 +67,6 @@ pub(crate) enum Content {
     Drawn { kind: u32, seed: u64, first: i64, count: u64 },
     /// The low bytes of a word, in every element.
     Word(u64),
-    /// The present content XOR a mask that depends on a key. Writing it twice restores the content.
-    Mask([u64; 2]),
 }
 
 impl Content {
@@ -64,7 +76,7 @@ impl Content {
             Self::Drawn { kind, seed, first, count } => {
                 Self::Drawn { kind, seed: seed.wrapping_add(slots.into()), first, count }
             }
-            other => other,
+            Self::Word(word) => Self::Word(word),
         }
     }
 }
@@ -74,6 +86,8 @@ impl Content {
 pub(crate) struct Contents {
     kernels: Modules,
     found: Buffer,
+    /// A digest for each slot.
+    sums: Buffer,
 }
 
 impl Contents {
@@ -81,7 +95,7 @@ impl Contents {
     pub(crate) fn new(device: &Device) -> Result<Self, GpuError> {
         let image = include_bytes!("contents.ptx").to_vec();
         let kernels = Modules::load(device, &[("the kernels of slots' contents".to_owned(), image)])?;
-        Ok(Self { kernels, found: device.allocate(16)? })
+        Ok(Self { kernels, found: device.allocate(16)?, sums: device.allocate(8 * MOST_SLOTS)? })
     }
 
     /// Writes a region of an image, given with the offset of its first slot, in stream order.
@@ -93,61 +107,59 @@ impl Contents {
         content: Content,
     ) -> Result<(), GpuError> {
         let (kind, seed, first, count) = match content {
-            Content::Drawn { kind, seed, first, count } => (kind, seed, first, count),
+            Content::Drawn { kind, seed, first, count } => (kind, seed, first.cast_unsigned(), count),
             Content::Word(word) => (6, word, 0, 0),
-            Content::Mask([key, more]) => (8, key, more.cast_signed(), 0),
         };
-        self.contents(device, region, [image; 2], (seed, first.cast_unsigned(), count), kind)
+        let mut arguments = words(&[seed, first, count]);
+        arguments.push(kind.to_le_bytes().to_vec());
+        self.each(device, "kernels_contents", image, region, arguments)
     }
 
-    /// Copies a region from one image to another, each with the offset of its first slot, in stream order.
-    pub(crate) fn copy(
+    /// A digest of some regions in each slot of an image. A launch that does not know the key cannot leave other bytes with the
+    /// same digest.
+    pub(crate) fn digests<'r>(
         &self,
         device: &Device,
-        to: (&Buffer, u64),
-        from: (&Buffer, u64),
-        region: &Region,
-    ) -> Result<(), GpuError> {
-        self.contents(device, region, [to, from], (0, 0, 0), 7)
+        image: &Buffer,
+        regions: impl IntoIterator<Item = &'r Region>,
+        key: u64,
+    ) -> Result<Vec<u64>, GpuError> {
+        let mut slots = 0;
+        for (index, region) in (0u64..).zip(regions) {
+            let bytes = 8 * u64::from(region.slots);
+            if bytes > slots {
+                device.fill(&self.sums, slots, bytes - slots, 0)?;
+                slots = bytes;
+            }
+            let key = SplitMix64::mix(key.wrapping_add(index));
+            let arguments = words(&[key, self.sums.address()]);
+            self.each(device, "kernels_digest", (image, 0), &region.in_words(), arguments)?;
+        }
+        let sums = if slots == 0 { Vec::new() } else { device.download(&self.sums, 0, slots)? };
+        Ok(sums.as_chunks().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect())
     }
 
-    fn contents(
+    /// Launches a kernel on the elements of a region in every slot.
+    fn each(
         &self,
         device: &Device,
+        symbol: &str,
+        (image, at): (&Buffer, u64),
         region: &Region,
-        images: [(&Buffer, u64); 2],
-        (seed, first, count): (u64, u64, u64),
-        operation: u32,
+        more: Vec<Vec<u8>>,
     ) -> Result<(), GpuError> {
         if region.elements() == 0 || region.slots == 0 {
             return Ok(());
         }
-        let length = region.step * u64::from(region.slots);
-        let images = images.map(|(image, at)| image.range(at, length));
-        let [to, from] = images;
+        let first = image.range(at, region.step * u64::from(region.slots))?;
         let mut arguments = vec![region.bytes()];
-        arguments.extend([to?, from?, seed, first, count].map(|word| word.to_le_bytes().to_vec()));
-        arguments.push(operation.to_le_bytes().to_vec());
+        arguments.extend(words(&[first]));
+        arguments.extend(more);
         let blocks = region.elements().div_ceil(u64::from(THREADS)).min(MOST_BLOCKS);
-        self.launch(device, "kernels_contents", [blocks, u64::from(region.slots)], THREADS, arguments)
+        self.launch(device, symbol, [blocks, u64::from(region.slots)], THREADS, arguments)
     }
 
-    /// Compares two images, each from an offset on. Returns the distance from there to the first 16 bytes that differ;
-    /// none if all are equal.
-    pub(crate) fn compare(
-        &self,
-        device: &Device,
-        one: (&Buffer, u64),
-        other: (&Buffer, u64),
-        bytes: u64,
-    ) -> Result<Option<u64>, GpuError> {
-        let mut batch = Batch::new(device);
-        let found = self.comparing((device, &mut batch), one, other, bytes)?;
-        batch.finish("comparing memory")?;
-        Ok(first(batch.bytes(&found)))
-    }
-
-    /// Compares as [`Contents::compare`] does, as part of a submission; [`first`] reads the result from the bytes.
+    /// Compares two images, each from an offset on, as part of a submission; [`first`] reads the result from the bytes.
     pub(crate) fn comparing(
         &self,
         (device, batch): (&Device, &mut Batch),
@@ -169,9 +181,8 @@ impl Contents {
         (other, there): (&Buffer, u64),
         bytes: u64,
     ) -> Result<(), GpuError> {
-        let words = [one.range(from, bytes)?, other.range(there, bytes)?, bytes / 16, self.found.address()];
+        let arguments = words(&[one.range(from, bytes)?, other.range(there, bytes)?, bytes / 16, self.found.address()]);
         let blocks = (bytes / 16).div_ceil(u64::from(THREADS)).clamp(1, MOST_BLOCKS);
-        let arguments = words.map(|word| word.to_le_bytes().to_vec()).to_vec();
         self.launch(device, "kernels_compare", [blocks, 1], THREADS, arguments)
     }
 
@@ -203,6 +214,11 @@ impl Contents {
         };
         self.kernels.launch(device, &launch)
     }
+}
+
+/// Parameters of eight bytes.
+fn words(words: &[u64]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.to_le_bytes().to_vec()).collect()
 }
 
 /// The distance to the first 16 bytes that differ, from the 16 bytes that a comparison leaves.

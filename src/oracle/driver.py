@@ -1,6 +1,7 @@
 # Runs the Python references of a project. Each line of stdin is a request and each line of the original stdout an
 # answer, both JSON. A reference gets tensors (float64; int64 or bool for integer types) and the case's values by name;
 # its results are written to files as float64.
+import contextlib
 import importlib.util
 import inspect
 import json
@@ -13,6 +14,10 @@ import traceback
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
+# Not from the current folder, which may be the project's.
+sys.path[:] = [os.path.abspath(path) for path in sys.path if path]
+sys.dont_write_bytecode = True
+
 import torch
 
 
@@ -24,11 +29,27 @@ def mapped(path, shape, shared):
 def load(path, name):
     spec = importlib.util.spec_from_file_location("reference", path)
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, os.path.dirname(path))
     spec.loader.exec_module(module)
     if not hasattr(module, name):
         raise AttributeError(f"{path} has no function {name}")
     return getattr(module, name)
+
+
+@contextlib.contextmanager
+def importing(folder):
+    """Lets files be imported from a folder, and forgets them: another project's may have the same names."""
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    known = set(sys.modules)
+    try:
+        yield
+    finally:
+        os.chdir("/")
+        sys.path.remove(folder)
+        for name in set(sys.modules) - known:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder + os.sep):
+                del sys.modules[name]
+        importlib.invalidate_caches()
 
 
 def answer(request):
@@ -61,7 +82,9 @@ def answer(request):
 
 for line in sys.stdin:
     try:
-        answer(json.loads(line))
+        request = json.loads(line)
+        with importing(os.path.dirname(request["file"])):
+            answer(request)
         said = {"ok": True}
     except Exception:
         said = {"ok": False, "error": traceback.format_exc(limit=-3)}

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Expected, Oracle, Tensors, View, server};
 use crate::oracle::rounding::ulp;
-use crate::project::{BoundTensor, DType, EXACT, Tolerance};
+use crate::project::{BoundTensor, DType, EXACT, Tolerance, source_digest};
 
 /// The tolerance in ulps if kernel.toml sets none.
 const ULPS: f64 = 2.0;
@@ -91,8 +91,16 @@ impl Python {
             .filter(|tensor| tensor.role.is_result())
             .map(|tensor| (tensor, folder.path().join(format!("{}.out", tensor.name))))
             .collect();
+        // Files that the project's digest does not cover are not there for it.
+        let copy = folder.path().join("project");
+        for file in source_digest::beside(call.project, call.file)? {
+            let to = copy.join(&file);
+            std::fs::create_dir_all(to.parent().unwrap_or(&copy))?;
+            std::fs::copy(call.project.join(&file), &to)
+                .with_context(|| format!("cannot copy {}", call.project.join(&file).display()))?;
+        }
         let request = json!({
-            "file": call.project.join(call.file),
+            "file": copy.join(call.file),
             "function": call.function,
             "inputs": described,
             "absent": call.absent,
@@ -102,7 +110,11 @@ impl Python {
                 .map(|(tensor, path)| json!({"name": tensor.name, "shape": shape(tensor), "path": path}))
                 .collect::<Vec<_>>(),
         });
-        server::call(&request)?;
+        let named = |error: anyhow::Error| {
+            let (ours, theirs) = (copy.display().to_string(), call.project.display().to_string());
+            anyhow::anyhow!("{}", format!("{error:#}").replace(&ours, &theirs))
+        };
+        server::call(&request).map_err(named)?;
         let outputs = wanted
             .iter()
             .map(|(tensor, path)| {
@@ -255,6 +267,12 @@ def turned(x, factor):
 
     /// Calls a function with `rows` rows of three numbers, five elements apart.
     fn run(function: &str, rows: u64) -> Result<Python> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("reference.py"), REFERENCE).unwrap();
+        run_in(folder.path(), function, rows)
+    }
+
+    fn run_in(folder: &Path, function: &str, rows: u64) -> Result<Python> {
         let tensor = |name: &str, role| BoundTensor {
             name: name.to_owned(),
             role,
@@ -265,16 +283,13 @@ def turned(x, factor):
             integers: None,
             alternatives: 1,
         };
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("reference.py"), REFERENCE).unwrap();
         let declared = [tensor("y", Role::Output), tensor("x", Role::Input)];
         let bytes: Vec<u8> = (0..8u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
         let mut given = Tensors::default();
         let x = View::new(&declared[1], &bytes);
         given.views.insert("x".to_owned(), x);
         let values = BTreeMap::from([("factor".to_owned(), 2.5), ("weight".to_owned(), 0.0)]);
-        let call =
-            Call { project: folder.path(), file: Path::new("reference.py"), function, absent: &["weight"], threads: 1 };
+        let call = Call { project: folder, file: Path::new("reference.py"), function, absent: &["weight"], threads: 1 };
         Python::run(&call, &declared, &given, &values, Tolerance::default())
     }
 
@@ -304,6 +319,36 @@ def turned(x, factor):
                 assert_eq!(row(&one.join().unwrap().unwrap(), 0), [0.0, 2.5, 5.0]);
             }
         });
+    }
+
+    #[test]
+    fn a_reference_has_the_python_files_that_the_digest_covers_and_no_others() {
+        if !has_torch() {
+            return;
+        }
+        let project = |factor: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            for name in ["build/lax.py", "__pycache__/helper.py", "helper.py", "factor.txt"] {
+                let path = folder.path().join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, format!("FACTOR = {factor}\n")).unwrap();
+            }
+            let text = "import os\n\n\ndef beside(x):\n    from helper import FACTOR\n\n    return x * FACTOR\n\n\n\
+                        def built(x):\n    from build.lax import FACTOR\n\n    return x * FACTOR\n\n\n\
+                        def read(x):\n    return x * float(open(os.path.dirname(__file__) + '/factor.txt').read()[9:])\n";
+            std::fs::write(folder.path().join("reference.py"), text).unwrap();
+            folder
+        };
+        let (two, three) = (project("2.0"), project("3.0"));
+        // Projects that have files of the same name, in one process.
+        for (folder, expected) in [(&two, [0.0, 2.0, 4.0]), (&three, [0.0, 3.0, 6.0])] {
+            assert_eq!(row(&run_in(folder.path(), "beside", 2).unwrap(), 0), expected);
+        }
+        for function in ["built", "read"] {
+            assert!(run_in(two.path(), function, 2).is_err(), "{function}");
+        }
+        let error = format!("{:#}", run_in(two.path(), "built", 2).unwrap_err());
+        assert!(error.contains(&format!("{}/reference.py", two.path().display())), "{error}");
     }
 
     #[test]

@@ -30,13 +30,16 @@ pub enum Inputs {
     Constant,
     /// One large element a row among small ones.
     Spike,
+    /// Normal, with the type's least finite number, which masks write, at a third of the elements, and in every third row whole.
+    Masked,
     /// Normal, with NaN and infinity at a few places of each tensor. Not for kernel.toml: a verification adds such cases.
     NonFinite,
 }
 
 impl Inputs {
     /// All kinds that kernel.toml may name.
-    pub(crate) const ALL: [Self; 6] = [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Normal, Self::Wide, Self::Tiny, Self::Sparse, Self::Constant, Self::Spike, Self::Masked];
 
     /// As `kernel.toml` names it.
     pub fn name(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Inputs {
             Self::Sparse => "sparse",
             Self::Constant => "constant",
             Self::Spike => "spike",
+            Self::Masked => "masked",
             Self::NonFinite => "non-finite",
         }
     }

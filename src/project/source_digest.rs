@@ -40,16 +40,22 @@ pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> 
         field(&file.to_string_lossy());
         field(&plain(&read(&root.join(file))?));
     }
-    let oracles = spec.operations.iter().filter_map(|operation| match &operation.oracle {
-        OracleRef::Python { file, .. } => Some(folder(file)),
-        OracleRef::Bundled(_) => None,
-    });
-    // An oracle can import the files beside it.
-    for file in below(root, &oracles.collect(), &["py"])? {
+    let mut oracles = BTreeSet::new();
+    for operation in &spec.operations {
+        if let OracleRef::Python { file, .. } = &operation.oracle {
+            oracles.extend(beside(root, file)?);
+        }
+    }
+    for file in oracles {
         field(&file.to_string_lossy());
         field(&read(&root.join(file))?);
     }
     Ok(crate::base::hex(&hash.finalize()))
+}
+
+/// The Python files of an oracle's folder: it can import those beside it, and no others of the project.
+pub(crate) fn beside(root: &Path, oracle: &Path) -> Result<BTreeSet<PathBuf>> {
+    below(root, &BTreeSet::from([folder(oracle)]), &["py"])
 }
 
 /// The project's files that a compiler may read: all source files below the folders of the sources and includes.

@@ -14,6 +14,11 @@ impl Random {
         mixed
     }
 
+    /// A sequence that nobody can compute from what is drawn elsewhere.
+    pub(crate) fn unforeseen() -> Self {
+        Self::new(system_word(), 0)
+    }
+
     /// 64 random bits.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0.bits()
@@ -47,9 +52,13 @@ impl Random {
     }
 }
 
-/// A new seed.
-pub(crate) fn fresh_seed() -> u64 {
+/// 64 bits of the system's random numbers.
+pub(crate) fn system_word() -> u64 {
     use std::hash::{BuildHasher, Hasher};
-    // Nine digits, short enough to type.
-    std::collections::hash_map::RandomState::new().build_hasher().finish() % 1_000_000_000
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+/// A new seed of nine digits, short enough to type. A launch could try all of them: what it must not know is drawn otherwise.
+pub(crate) fn fresh_seed() -> u64 {
+    system_word() % 1_000_000_000
 }

@@ -52,5 +52,57 @@ pub(crate) fn oracle_for(
             compared.join(", ")
         );
     }
+    // So would one that kernel.toml calls an input: nothing compares an input with an oracle.
+    if let Some(given) = bound
+        .tensors
+        .iter()
+        .find(|tensor| !tensor.role.is_result() && tensor.elements() > 0 && compared.contains(&tensor.name))
+    {
+        anyhow::bail!(
+            "{}: its oracle computes `{}`, which is no output in kernel.toml; give it the role \"output\"",
+            operation.name,
+            given.name
+        );
+    }
     Ok(oracle)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::verify::layout::Layout;
+    use crate::verify::slot::tensors;
+
+    /// What the oracle of add_rms_norm says where kernel.toml gives `sum` a role.
+    fn with_sum_as(role: &str) -> Result<Box<dyn Oracle>> {
+        let scratch = tempfile::tempdir().unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
+        for entry in walkdir::WalkDir::new(&from).into_iter().flatten().filter(|entry| entry.path().is_file()) {
+            let to = scratch.path().join(entry.path().strip_prefix(&from).unwrap());
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+        let path = scratch.path().join("kernel.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let changed =
+            text.replace("{ tensor = \"sum\", role = \"output\"", &format!("{{ tensor = \"sum\", role = \"{role}\""));
+        std::fs::write(&path, changed).unwrap();
+        let project = Project::open(scratch.path()).unwrap();
+        let operation = project.spec.operations.iter().find(|one| one.name == "add_rms_norm").unwrap();
+        let case = operation.cases(&operation.verify, 0).unwrap().into_iter().next().unwrap();
+        let bound = operation.bind(&case).unwrap();
+        let layout = Layout::new(&bound);
+        let bytes = vec![0; usize::try_from(layout.bytes).unwrap()];
+        oracle_for(&project, operation, &bound, &tensors(&bound, &layout, &bytes, &bytes), 1)
+    }
+
+    #[test]
+    fn an_output_of_the_oracle_is_no_input() {
+        assert!(with_sum_as("output").is_ok());
+        let error = with_sum_as("input").err().unwrap().to_string();
+        assert!(error.contains("computes `sum`, which is no output"), "{error}");
+    }
 }

@@ -91,6 +91,19 @@ fn found(test: &Test, dir: &str) -> Vec<String> {
         .collect()
 }
 
+/// nvcc and g++ would take their options, and so programs to run, from such a name.
+#[test]
+fn a_source_whose_name_is_an_option_is_refused() {
+    for name in ["-optf=o.cu", "@o.cpp", "-x/o.cu"] {
+        let test = project(&[(name, "extern \"C\" int launch() { return 0; }\n")]);
+        let path = test.project.join("p/build.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        write(&path, &text.replace("src = [\"", &format!("src = [\"{name}\", \"")));
+        test.run("check p")
+            .expect(1, &[&format!("`{name}`: compilers take a name that begins with - or @ for an option")]);
+    }
+}
+
 #[test]
 fn every_rule_has_a_page_and_every_page_a_rule() {
     let pages: BTreeSet<String> = fs::read_dir(root().join("docs/rules"))

@@ -164,8 +164,9 @@ fn read_standard(
         inputs: if fields.get("inputs").is_some() {
             read_inputs(reader, &fields)?
         } else {
+            // A sum of squares may be infinite where the least numbers are: an operation says that it takes them.
             let all = Inputs::ALL.into_iter();
-            all.filter(|inputs| *inputs != Inputs::Normal).collect()
+            all.filter(|inputs| !matches!(inputs, Inputs::Normal | Inputs::Masked)).collect()
         },
         dtypes: match dtypes {
             Some(value) => read_case_dtypes(reader, value, operation)?,

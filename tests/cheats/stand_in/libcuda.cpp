@@ -23,16 +23,24 @@
 
 #include "cuda_runtime.h"
 
+// A slot has one thread, whose sum is that of all.
+#define __shfl_down_sync(mask, sum, lane) 0
 #include "contents.cu"
+#undef __shfl_down_sync
 
-// kernels_contents, with one thread a slot.
-static void contents(const Region region, uint8_t* to, const uint8_t* from, uint64_t seed, int64_t first, uint64_t count,
-                     uint32_t operation) {
+// The kernels of slots' contents, with one thread a slot.
+template <typename Kernel>
+static void each_slot(Kernel kernel) {
   stand_in::Place& place = stand_in::place;
   place.grid.x = place.block.x = 1;
-  for (place.index.y = 0; place.index.y < place.grid.y; ++place.index.y)
-    kernels_contents(region, to, from, seed, first, count, operation);
+  for (place.index.y = 0; place.index.y < place.grid.y; ++place.index.y) kernel();
   stand_in::done = true;
+}
+static void contents(const Region region, uint8_t* image, uint64_t seed, int64_t first, uint64_t count, uint32_t operation) {
+  each_slot([&] { kernels_contents(region, image, seed, first, count, operation); });
+}
+static void digest(const Region region, const uint8_t* image, uint64_t key, unsigned long long* sums) {
+  each_slot([&] { kernels_digest(region, image, key, sums); });
 }
 
 extern "C" void kernels_copy(uint4* to, const uint4* from, uint64_t packs) {
@@ -286,6 +294,7 @@ CU(ModuleLoadData)(Module** module, const char* image) {
   if (memcmp(image, ELFMAG, SELFMAG) != 0) {
     // The harness's own PTX: its kernels are here.
     own("kernels_contents", contents);
+    own("kernels_digest", digest);
     own("kernels_compare", compare);
     own("kernels_wait", kernels_wait);
     own("kernels_copy", kernels_copy);
