@@ -56,7 +56,7 @@ agents are asked as `kernels skills eval` does, over the network.\n\n\
     Diff(Diff),
     /// Update unmodified installs to this version; with --merge edited ones as well (from elsewhere: uses the network)
     #[command(
-        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded.\n\nA skill from elsewhere is fetched, from the branch or tag that it was added from. What is new is shown as a\ndiff, scripts marked, before it asks; without a terminal --yes is needed (else exit code 3)."
+        after_help = "Examples:\n  kernels skills update\n  kernels skills update review release --check\n  kernels skills update --merge\n\nAn install that you edited is left alone (exit 3); --force moves it to a backup first. --merge brings the\nnew version and your edits together, line by line, with the version that was installed as their base; the\ntree before the merge stays in a backup. The base is kept in .kernels/base, or found in git's history.\nConflicts are refused (exit 3); with --conflicts they are written as git writes them (exit 1). The last\nfive backups of a skill are kept. Exit 1 where what a skill was installed from cannot be read, or is\nnot recorded, and where a folder of an agent cannot be listed.\n\nA skill from elsewhere is fetched, from the branch or tag that it was added from. What is new is shown as a\ndiff, scripts marked, before it asks; without a terminal --yes is needed (else exit code 3)."
     )]
     #[command(visible_alias = "upgrade")]
     Update(Update),
@@ -77,7 +77,7 @@ agents are asked as `kernels skills eval` does, over the network.\n\n\
     Restore(Restore),
     /// Remove an install
     #[command(
-        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n  kernels skills remove review release\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept."
+        after_help = "Examples:\n  kernels skills remove cuda-kernels\n  kernels skills remove cuda-kernels --codex --global\n  kernels skills remove review release\n\nWithout a target: every agent of this project (with --global, of the user). An install that\nyou edited is left alone (exit 3), also when the edit comes while it is being removed; --force moves it\nto a backup. The last five backups of a skill are kept. Nothing is removed where a folder of an agent that is\nmeant cannot be listed (exit 1)."
     )]
     #[command(visible_aliases = ["rm", "uninstall"], alias = "r")]
     Remove(Remove),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::json;
 
-use super::{add, failure, target};
+use super::{add, failure, status, target};
 use crate::agent::{Machine, Scope};
 use crate::cli::skills;
 use crate::install::discover::{self, Install};
@@ -19,11 +19,15 @@ use crate::report::{Output, style};
 pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output) -> Result<ExitCode> {
     let looking = arguments.looking;
     let level = if arguments.targets.global { Scope::User } else { Scope::Project };
-    let places = if target::is_named(&arguments.targets) {
-        target::places_to_search(machine, &arguments.targets)?
+    let (places, levels) = if target::is_named(&arguments.targets) {
+        (target::places_to_search(machine, &arguments.targets)?, status::levels(&arguments.targets))
     } else {
-        discover::all_places(machine, &[level])
+        (discover::all_places(machine, &[level]), vec![level])
     };
+    let unlisted = discover::unlisted(machine, &levels, &places);
+    if !unlisted.is_empty() {
+        bail!("nothing was removed: {}", unlisted.join("; "));
+    }
     let recovered = if looking.is_only() { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
     let names = if arguments.all { ours(&places) } else { arguments.names.clone() };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{add, failure, target};
 use crate::agent::{Machine, Scope, table};
-use crate::cli::skills::Select;
+use crate::cli::skills::{Select, Targets};
 use crate::install::area::Area;
 use crate::install::discover::{self, Install};
 use crate::install::manifest::{self, Drift, Manifest};
@@ -70,6 +70,19 @@ pub(crate) fn contradictions(machine: &Machine, rows: &[Row], names: &[String]) 
     found
 }
 
+/// The scopes of which the folders of all agents are meant, and not only those of named ones.
+pub(crate) fn levels(targets: &Targets) -> Vec<Scope> {
+    let some = !targets.agents.0.is_empty() && !targets.agents.all();
+    match (some, targets.global) {
+        (true, _) => Vec::new(),
+        // Also beside `--dest`.
+        (false, true) => vec![Scope::User],
+        (false, false) if targets.agents.all() => vec![Scope::Project],
+        (false, false) if !targets.dest.is_empty() => Vec::new(),
+        (false, false) => vec![Scope::Project, Scope::User],
+    }
+}
+
 /// Finishes what interrupted runs left. What cannot be finished is a note, since the caller was only asked to look.
 pub(crate) fn recover(machine: &Machine, places: &[Place], output: Output) -> Vec<Recovered> {
     let mut recovered = Vec::new();
@@ -88,16 +101,14 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     let places = target::places_to_search(machine, &select.targets)?;
     let recovered = recover(machine, &places, output);
     let rows = rows(machine, target::seen(machine, select)?);
-    let scopes: &[Scope] = match target::is_named(&select.targets) {
-        true => &[],
-        false if select.targets.global => &[Scope::User],
-        false => &[Scope::Project, Scope::User],
-    };
-    let mut problems = discover::blind_spots(machine, scopes);
+    let mut problems = discover::blind_spots(machine, &levels(&select.targets));
+    problems.extend(discover::unlisted(machine, &[], &places));
+    problems.sort();
+    problems.dedup();
     if !target::is_named(&select.targets) && !select.targets.global {
         problems.extend(contradictions(machine, &rows, &select.names));
     }
-    if rows.is_empty() {
+    if rows.is_empty() && problems.is_empty() {
         output.line(style::faint("nothing is installed; `kernels skills add` installs"));
     }
     show(machine, &rows, output);

@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 use serde_json::json;
 
 use super::batch::Batch;
-use super::{add, elsewhere, failure, target};
+use super::{add, elsewhere, failure, status, target};
 use crate::agent::Machine;
 use crate::cli::skills;
 use crate::install::State;
 use crate::install::apply;
-use crate::install::discover::Install;
+use crate::install::discover::{self, Install};
 use crate::install::state::Judgement;
 use crate::install::step::Options;
 use crate::remote::Fetcher;
@@ -65,11 +65,13 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Update, output: Output)
     add::show_recovered(machine, &recovered, output);
     let mut installs = target::installs(machine, &arguments.select)?;
     installs.sort_by(|a, b| a.name.cmp(&b.name));
-    if installs.is_empty() {
+    let unlisted = discover::unlisted(machine, &status::levels(&arguments.select.targets), &places);
+    if installs.is_empty() && unlisted.is_empty() {
         output.line(style::faint("nothing is installed"));
     }
     let options = Options { force: arguments.force, link: false, merge: add::merge(arguments.merge) };
     let (mut batch, mut heading) = (Batch::default(), add::Heading::default());
+    batch.failed.extend(unlisted);
     let mut elsewhere = Elsewhere::default();
     let mut left = Vec::new();
     for install in &installs {

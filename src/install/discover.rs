@@ -198,16 +198,35 @@ pub(crate) fn blind_spots(machine: &Machine, scopes: &[Scope]) -> Vec<String> {
     found
 }
 
+/// The folders that `add` writes to, of all agents in these scopes and of these places, that are there and cannot be listed: an
+/// install in one of them would not be seen.
+pub(crate) fn unlisted(machine: &Machine, scopes: &[Scope], places: &[Place]) -> Vec<String> {
+    let of_agents = |scope: &Scope| {
+        let scope = *scope;
+        table::all().iter().filter_map(move |agent| machine.skills_folder(agent, scope).ok())
+    };
+    let folders: BTreeSet<PathBuf> =
+        scopes.iter().flat_map(of_agents).chain(places.iter().map(|place| place.folder.clone())).collect();
+    let mut found: Vec<String> = folders.iter().filter_map(|folder| why_unlisted(machine, folder)).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// In what is not there, or is no folder, nothing can lie.
+fn why_unlisted(machine: &Machine, folder: &Path) -> Option<String> {
+    let error = fs::read_dir(folder).err()?;
+    let empty = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    (!empty).then(|| format!("{} cannot be listed: {error}{}", machine.show(folder), place::hint(&error)))
+}
+
 fn blind_spot(machine: &Machine, folder: &Path, scope: Scope) -> Option<String> {
     let real = match place::resolve(folder) {
         Ok(real) => real,
         Err(error) => return Some(format!("{error:#}")),
     };
-    match fs::read_dir(&real) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Some(format!("{} cannot be listed: {error}", machine.show(&real)));
-        }
-        _ => {}
+    if let Some(why) = why_unlisted(machine, &real) {
+        return Some(why);
     }
     let project = machine.project().canonicalize().ok()?;
     (scope == Scope::Project && !real.starts_with(project)).then(|| {

@@ -37,6 +37,45 @@ fn where_a_folder_may_not_be_read() {
     nobody.run("skills status").expect(0, &["nothing is installed"]);
 }
 
+/// The same by the agent's name, and by commands that would change what they cannot see.
+#[test]
+fn where_the_folder_of_a_named_agent_may_not_be_read() {
+    let nobody = without_permission::AsNobody::new();
+    nobody.run("skills add V1 --claude").expect(0, &[]);
+    nobody.run("skills add cuda-kernels --codex").expect(0, &[]);
+    nobody.mode(".claude/skills", 0o000);
+    let words = [".claude/skills", "ermission", "check who owns"];
+    for typed in [
+        "skills status --claude",
+        "skills status --agent *",
+        "skills status --dest .claude/skills",
+        "skills update",
+        "skills update --claude",
+        "skills update --agent *",
+        "skills update --dry-run",
+        "skills remove --all",
+        "skills remove --all --claude",
+        "skills remove --all --agent *",
+        "skills remove cuda-kernels",
+    ] {
+        let ran = nobody.run(typed);
+        ran.expect(1, &words);
+        assert!(!ran.out.contains("nothing is installed"), "{typed}: {ran:#?}");
+        nobody.run(&format!("{typed} --json")).expect(1, &words[..2]);
+    }
+    // Where it was not asked for, it does not matter.
+    nobody.run("skills status --codex").expect(0, &["current"]);
+    nobody.run("skills status --global").expect(0, &["nothing is installed"]);
+    nobody.run("skills remove --all --codex").expect(0, &["removed"]);
+    nobody.mode(".claude/skills", 0o755);
+    nobody.mode(".claude", 0o000);
+    for typed in ["skills update", "skills update --claude", "skills remove --all", "skills remove --all --agent *"] {
+        nobody.run(typed).expect(1, &[".claude/skills", "ermission"]);
+    }
+    nobody.mode(".claude", 0o755);
+    nobody.run("skills remove --all").expect(0, &["removed"]);
+}
+
 /// Claude Code lists what lies in the folder, wherever it is.
 #[test]
 fn where_a_link_leaves_the_project() {

@@ -128,9 +128,12 @@ fn is_the_destination_itself() {
     test.ok("skills add .claude/skills/demo --claude");
     assert!(test.holds_version(CLAUDE, "1"));
     test.write(&format!("{CLAUDE}/mine.md"), "mine\n");
-    test.refuses("skills add .claude/skills/demo --claude", 3, &[CLAUDE]);
-    test.ok("skills add .claude/skills/demo --claude --force");
-    assert!(test.at(CLAUDE).join("mine.md").exists());
+    for typed in ["skills add .claude/skills/demo --claude", "skills add .claude/skills/demo --claude --force"] {
+        test.ok(typed).expect(0, &["unchanged", CLAUDE]);
+        assert!(test.at(CLAUDE).join("mine.md").exists());
+        // The edit is none of what was installed from elsewhere: the receipt stays as well.
+        assert_eq!(test.state(CLAUDE), "modified");
+    }
     test.ok("skills add .claude/skills/demo --claude --codex --link");
     assert!(test.at(CLAUDE).join("mine.md").exists());
     assert!(test.at(".codex/skills/demo/mine.md").exists());
