@@ -55,8 +55,10 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
-    if !looking.is_only() {
-        notes.extend(forget(machine, &arguments.names).err().map(|error| format!("{error:#}")));
+    // What was removed for the user alone was not pinned by this project.
+    let of_project = !arguments.targets.global || !arguments.targets.dest.is_empty();
+    if !looking.is_only() && of_project {
+        notes.extend(forget(machine, &names).err().map(|error| format!("{error:#}")));
     }
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));

@@ -190,6 +190,37 @@ fn sync_installs_what_is_pinned_whatever_came_since() {
 }
 
 #[test]
+fn what_is_removed_is_not_pinned_any_more() {
+    for (typed, left) in [
+        ("skills remove --all", &[][..]),
+        ("skills remove review release", &[]),
+        ("skills remove --all --codex", &["release"]),
+        ("skills remove review", &["release"]),
+        ("skills remove --all --global", &["release", "review"]),
+        ("skills remove --all --dry-run", &["release", "review"]),
+    ] {
+        let (test, _repository) = with_repository();
+        test.ok("skills add acme/skills -s review --codex -y");
+        test.ok("skills add acme/skills -s release --claude -y");
+        test.ok("skills add acme/skills -s * --claude --global -y");
+        test.ok(typed);
+        let pinned = lock(&test);
+        let names: Vec<_> = pinned["skills"].as_object().unwrap().keys().collect();
+        assert_eq!(names, left, "{typed}");
+        test.run("skills sync").expect(i32::from(left.is_empty()), &[]);
+        assert_eq!(exists(test.at(".codex/skills/review")), left.contains(&"review"), "{typed}");
+        assert_eq!(exists(test.at(".claude/skills/release")), left.contains(&"release"), "{typed}");
+    }
+    // A fresh clone has no copy yet.
+    let (test, _repository) = with_repository();
+    test.ok("skills add acme/skills -s review --claude -y");
+    test.ok("skills add acme/skills -s review --claude --global -y");
+    fs::remove_dir_all(test.at(".claude")).unwrap();
+    test.ok("skills remove review --global");
+    assert!(lock(&test)["skills"]["review"].is_object());
+}
+
+#[test]
 fn a_lock_alone_is_enough() {
     let (test, _repository) = with_repository();
     test.ok("skills add acme/skills -s * --claude -y");
@@ -569,7 +600,7 @@ fn a_hostile_receipt_or_lock_leads_nowhere() {
         ["ext::sh -c id", "file:///etc/passwd", "-x/y", "https://t@example.com/x.git", "git://example.com/x.git"]
     {
         test.write(path, receipt.replace("github:acme/skills/skills/review", from));
-        refused(&test, "skills update -y", 0, &["nothing is installed"]);
+        refused(&test, "skills update -y", 1, &[".kernels.json is damaged", "left as it is"]);
         refused(&test, "skills update review -y", 1, &["left as it is"]);
     }
     test.write(path, receipt);
