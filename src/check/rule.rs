@@ -74,6 +74,7 @@ rules! {
     Error   "python" "layer-state" false "layers have no constructor and no members of their own";
     Error   "cuda" "default-stream" false "launches name the caller's stream";
     Warning "cuda" "launch-unchecked" false "a failed launch is noticed";
+    Error   "cuda" "dependent-wait" false "a kernel that may begin early waits for the one before it";
     Error   "cuda" "int32-index" false "an index up to a 64-bit count is 64 bits wide";
     Warning "cuda" "int32-count" false "numel() is not cut to 32 bits unchecked";
     Warning "cuda" "device-guard" false "a launch is on the device of its tensors";

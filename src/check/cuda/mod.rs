@@ -1,5 +1,6 @@
 //! Rules for CUDA code: launches and index widths.
 
+mod dependent;
 mod index;
 mod launch;
 
@@ -8,6 +9,7 @@ use super::load::Sources;
 
 pub(super) fn check(project: &Sources, findings: &mut Findings) {
     launch::check(project, findings);
+    dependent::check(project, findings);
     index::check(project, findings);
 }
 
