@@ -296,6 +296,11 @@ impl Loader<'_> {
             self.outside(word, "leaves the project");
             return None;
         };
+        if path.split('/').any(|part| part.starts_with(['-', '@'])) {
+            let why = "compilers take a name that begins with - or @ for an option; rename it";
+            self.findings.add("build-toml/flag", self.build, &word.at, format!("`{}`: {why}", word.value));
+            return None;
+        }
         let problem = match real(self.root, &path) {
             Err((true, problem)) => {
                 self.outside(word, &problem);
