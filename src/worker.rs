@@ -107,6 +107,9 @@ pub(crate) struct Supervised {
     pub(crate) card: bool,
     /// How long it may run.
     pub(crate) seconds: f64,
+    /// Folders that it cannot read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hidden: Vec<PathBuf>,
     /// Of a coding agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bounds: Option<Bounds>,

@@ -125,11 +125,12 @@ def judged(module):
     """`module` of the tests makes the models."""
     solution = Path(os.environ.get("SOLUTION") or judge.TESTS.parent / "solution")
     with judge.judging("visible", "hidden") as verdict, judge.copied(["patch.py"]) as project:
-        clean = project / "right"
+        seed = random.randrange(1 << 20) * 7 + 3  # so that results of the kernel are marked
+        found = observed(project, module, seed)
+        clean = project / "right"  # not there before, where what the subject wrote could read it
         clean.mkdir()
         (clean / "patch.py").write_text((solution / "patch.py").read_text())
-        seed = random.randrange(1 << 20) * 7 + 3  # so that results of the kernel are marked
-        found, right = observed(project, module, seed), observed(clean, module, seed)
+        right = observed(clean, module, seed)
         if any(isinstance(value, str) for value in right.values()):
             raise judge.Broken(f"the solution fails here: {right}")
         wrong = {name for name in right if found.get(name) != right[name]}

@@ -2,7 +2,7 @@
 
 The workspace is the current folder, and all that is in it is hostile: a test copies the regular files that a subject may edit
 into a folder of its own, lays its own files over them, and judges that copy. An exception while judging counts against the
-subject; `Broken` says that this machine cannot judge, and leaves no reward.
+subject; `Broken` says that this machine cannot judge: it leaves the file `cannot-judge` with the reason, and no reward.
 """
 
 import contextlib
@@ -54,10 +54,15 @@ class Verdict:
         reward = 0.0 if self.harm else sum(WEIGHTS[axis] * share[axis] for axis in share) / total
         everything = not self.harm and all(value >= 1 for value in share.values())
         report = {"reward": 1.0 if everything else min(round(reward, 4), 0.9999), **self.axes, "harm": self.harm}
-        folder = Path(os.environ.get("REWARD_DIR", "/logs/verifier"))
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "reward.json").write_text(json.dumps(report) + "\n")
+        leave("reward.json", json.dumps(report))
         print(json.dumps(report))
+
+
+def leave(name, text):
+    """Writes a file where the reward goes."""
+    folder = Path(os.environ.get("REWARD_DIR", "/logs/verifier"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text + "\n")
 
 
 @contextlib.contextmanager
@@ -67,8 +72,8 @@ def judging(*axes, target=1.0):
     try:
         yield verdict
     except Broken as why:
-        print(f"this machine cannot judge: {why}", file=sys.stderr)
-        sys.exit(2)
+        leave("cannot-judge", str(why))
+        sys.exit(f"this machine cannot judge: {why}")
     except Exception:
         traceback.print_exc()
     verdict.write()

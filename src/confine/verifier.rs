@@ -35,6 +35,8 @@ pub(crate) struct Cell<'a> {
     pub(crate) writes: &'a [PathBuf],
     /// The card's devices, and the part of /proc in which the driver names its threads.
     pub(crate) card: bool,
+    /// Folders that they cannot read, in whole and without links.
+    pub(crate) hidden: &'a [PathBuf],
     /// Of a coding agent: it connects to one port, over TCP, and does not read everything.
     pub(crate) bounds: Option<&'a Bounds>,
 }
@@ -70,11 +72,13 @@ impl Cell<'_> {
     fn allowed(&self) -> Vec<(PathBuf, Right)> {
         // The root as a whole: within another restriction it could not be listed, and no right comes back by it.
         let mut allowed = vec![(PathBuf::from("/"), Right::Run)];
-        if let Some(bounds) = self.bounds {
+        let hidden: Vec<PathBuf> =
+            self.bounds.iter().flat_map(|bounds| &bounds.hidden).chain(self.hidden).cloned().collect();
+        if !hidden.is_empty() {
             allowed.clear();
-            beside(Path::new("/"), &bounds.hidden, &mut allowed);
-            allowed.extend(bounds.shown.iter().map(|path| (path.clone(), Right::Run)));
+            beside(Path::new("/"), &hidden, &mut allowed);
         }
+        allowed.extend(self.bounds.iter().flat_map(|bounds| &bounds.shown).map(|path| (path.clone(), Right::Run)));
         allowed.extend(self.writes.iter().map(|path| (path.clone(), Right::Write)));
         allowed.extend(files::devices(|name| self.card && files::is_card(name)));
         if self.card {

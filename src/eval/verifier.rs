@@ -2,7 +2,7 @@
 //!
 //! The subject has ended, and what it may have left running writes to its own folders and not to the copy. Tests are executed
 //! in folders that only they may write to; what they run of the subject's goes through `$UNTRUSTED`, which cannot write the
-//! reward nor signal the tests.
+//! reward, read the task's folder nor signal the tests.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,9 +15,18 @@ use super::files::Files;
 use super::lab::Lab;
 use super::task::{Judge, Need, Task, below};
 use super::verdict::{Outcome, Verdict};
+use crate::base::disk;
 use crate::base::scratch::Scratch;
 use crate::subject::supervise::{self, Ended, Job};
 use crate::worker::{Request, Supervised};
+
+/// The file beside the reward by which tests say that they cannot judge here; the reason is in it. An exit code would not do:
+/// what a subject left ends with any it likes.
+const CANNOT_JUDGE: &str = "cannot-judge";
+/// What is read of it.
+const MOST_BYTES: u64 = 64 << 10;
+/// The variables that name folders of the task and of the judgement.
+const FOLDERS: [&str; 6] = ["COMMON", "SOLUTION", "TESTS", "TESTS_DIR", "REWARD_DIR", "LOGS_DIR"];
 
 /// A verdict, and what the tests said.
 pub(crate) struct Judged {
@@ -60,7 +69,7 @@ impl Bench {
     fn run(&self, lab: &Lab, task: &Task, script: &Path, reward: bool) -> Result<Ended> {
         let card = task.about.needs.contains(&Need::Card);
         let mut writes = vec![self.at("open")];
-        let untrusted = self.untrusted(card)?;
+        let untrusted = self.untrusted(card, &task.folder)?;
         let mut env = lab.env(&self.at("open/home"), &self.at("open/tmp"));
         let mut name = |name: &str, path: &Path| env.push((name.to_owned(), path.display().to_string()));
         name("COMMON", &self.at("common"));
@@ -86,14 +95,17 @@ impl Bench {
         })
     }
 
-    /// A script that runs its arguments with the right to write to the workspace, the home and the temporary folder alone.
-    fn untrusted(&self, card: bool) -> Result<PathBuf> {
+    /// A script that runs its arguments with the right to write to the workspace, the home and the temporary folder alone. They
+    /// do not see the task's folder, which has the solution.
+    fn untrusted(&self, card: bool, task: &Path) -> Result<PathBuf> {
+        let task = task.canonicalize().with_context(|| format!("cannot read {}", task.display()))?;
         let request = Request::Confine(Supervised {
             program: "/usr/bin/env".into(),
-            arguments: vec!["-u".into(), "REWARD_DIR".into(), "-u".into(), "LOGS_DIR".into()],
+            arguments: FOLDERS.iter().flat_map(|name| ["-u".into(), (*name).into()]).collect(),
             writes: vec![self.at("open")],
             card,
             seconds: 0.0,
+            hidden: vec![task],
             bounds: None,
         });
         let (program, arguments) = request.arguments()?;
@@ -120,19 +132,15 @@ pub(crate) fn judge(task: &Task, left: &Files, answer: &str, lab: &Lab) -> Resul
         // Tests that were cut off may have written a reward that is not their last word.
         (Some(why), _) => Verdict::of(Outcome::Fail, format!("the tests did not end on what was left: {why}")),
         (None, Ok(Some(verdict))) => verdict,
-        (None, Err(what)) => Verdict::of(Outcome::VerifierError, what),
-        // 2: the tests themselves say that they cannot judge here.
-        (None, Ok(None)) if matches!(ended.code, Some(0 | 2)) => {
-            Verdict::of(Outcome::VerifierError, format!("tests/test.sh wrote no reward{}", last(&ended.output)))
-        }
-        // What was left broke them; were that an error of ours, whoever breaks them would not be counted.
-        (None, Ok(None)) => {
-            let code = ended.code.unwrap_or(-1);
-            Verdict::of(
-                Outcome::Fail,
-                format!("tests/test.sh ended with {code} and wrote no reward{}", last(&ended.output)),
-            )
-        }
+        (None, read) => match cannot_judge(&bench.at("reward")) {
+            Some(why) => Verdict::of(Outcome::VerifierError, format!("the tests cannot judge here: {why}")),
+            // What was left broke them; were that an error of ours, whoever breaks them would not be counted.
+            None => {
+                let code = ended.code.unwrap_or(-1);
+                let what = read.err().unwrap_or_else(|| format!("tests/test.sh ended with {code} and wrote no reward"));
+                Verdict::of(Outcome::Fail, format!("{what}{}", last(&ended.output)))
+            }
+        },
     };
     let reward = fs::read(bench.at("reward/reward.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(Judged { verdict, reward, output: ended.output })
@@ -146,6 +154,15 @@ fn contains(answer: &str, wanted: &[String]) -> Verdict {
         missing.is_empty(),
         if missing.is_empty() { String::new() } else { format!("the answer lacks {missing:?}") },
     )
+}
+
+/// Why the tests cannot judge, if they say so.
+fn cannot_judge(folder: &Path) -> Option<String> {
+    let path = folder.join(CANNOT_JUDGE);
+    fs::symlink_metadata(&path).ok()?;
+    let text = disk::read_plain(&path, MOST_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    Some(text.lines().next().map_or("without a reason", str::trim).to_owned())
 }
 
 fn last(output: &str) -> String {

@@ -69,6 +69,7 @@ pub(crate) fn run(job: &Job) -> Result<Ended> {
         writes: job.writes.to_vec(),
         card: job.card,
         seconds: job.limit.as_secs_f64(),
+        hidden: Vec::new(),
         bounds: job.bounds.clone(),
     });
     // What a killed worker leaves becomes this process's, and not another's whom nobody could find it below.
@@ -164,7 +165,8 @@ pub(crate) fn become_it(request: &Supervised) -> anyhow::Error {
     }
     let mut command = Command::new(&request.program);
     command.args(&request.arguments);
-    Cell { writes: &request.writes, card: request.card, bounds: request.bounds.as_ref() }.become_confined(&mut command)
+    let Supervised { writes, card, hidden, bounds, .. } = request;
+    Cell { writes, card: *card, hidden, bounds: bounds.as_ref() }.become_confined(&mut command)
 }
 
 fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {

@@ -79,6 +79,68 @@ fn what_an_agent_wrote_runs_without_the_right_to_write_its_reward() {
     eval(&test, &["--check", "tasks"]).expect(0, &["3 checks passed, 0 failed"]);
 }
 
+/// It knows neither the task's folder nor reads it.
+#[test]
+fn what_an_agent_wrote_does_not_reach_the_solution() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let judge = "reward=0\n[ \"$(\"$UNTRUSTED\" sh answer.txt)\" = 42 ] && reward=1\necho $reward > \"$REWARD_DIR/reward.txt\"\n";
+    test.write("tasks/one/tests/test.sh", judge);
+    test.write("tasks/one/solution/answer.txt", "echo 42\n");
+    let at = test.at("tasks/one/solution/answer.txt");
+    let mut command = test.command();
+    command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--out", "run", "--json"]);
+    for (name, program) in [
+        ("named", "exec sh \"$SOLUTION/answer.txt\"".to_owned()),
+        ("beside", "exec sh \"$TESTS/../solution/answer.txt\"".to_owned()),
+        ("found", format!("exec sh {}", at.display())),
+        ("says", "set | grep -q -e ^SOLUTION= -e ^TESTS -e ^COMMON= -e _DIR= || echo 42".to_owned()),
+    ] {
+        command.args(["--agent", &agent(&test, name, &format!("cat > answer.txt <<'EOF'\n{program}\nEOF\n"))]);
+    }
+    let rows = rows(&report(&Ran::ok(&mut command)));
+    for row in &rows {
+        let outcome = if row["agent"].as_str().unwrap().ends_with("says") { "pass" } else { "fail" };
+        assert_eq!(row["outcome"], outcome, "{row:#}");
+    }
+    assert_eq!(rows.len(), 4);
+}
+
+/// make, grep and bash itself end with 2 where an agent's files are broken; 0 is what `|| true` leaves of such an end.
+#[test]
+fn tests_that_an_agent_breaks_fail_it_and_those_that_cannot_judge_say_so() {
+    let test = Test::new();
+    let tests = [
+        ("broken", "grep -q 42 gone.txt\nexit $?\n", "fail", "ended with 2 and wrote no reward"),
+        ("nothing", "exit 0\n", "fail", "ended with 0 and wrote no reward"),
+        (
+            "nonsense",
+            "echo \"{\\\"reward\\\": $(cat answer.txt) }\" > $REWARD_DIR/reward.json\n",
+            "fail",
+            "is not JSON",
+        ),
+        ("own", "\"$UNTRUSTED\" sh -c 'exit 77'\nexit $?\n", "fail", "ended with 77"),
+        (
+            "lacks",
+            "echo 'no licence' > $REWARD_DIR/cannot-judge\nexit 1\n",
+            "verifier_error",
+            "cannot judge here: no licence",
+        ),
+    ];
+    for (id, judge, ..) in tests {
+        task(&test, &format!("tasks/{id}"), "");
+        test.write(&format!("tasks/{id}/tests/test.sh"), judge);
+    }
+    let agent = agent(&test, "breaks", "echo '42, \"' > answer.txt\n");
+    let ran = eval(&test, &["--tasks", "tasks", "--arms", "without", "--agent", &agent, "--json"]);
+    let rows = rows(&report(ran.expect(0, &[])));
+    for (id, _, outcome, why) in tests {
+        let row = rows.iter().find(|row| row["task"] == id).unwrap();
+        assert_eq!(row["outcome"], outcome, "{row:#}");
+        assert!(row["why"].as_str().unwrap().contains(why), "{row:#}");
+    }
+}
+
 #[test]
 fn verdicts_of_agents_that_are_good_wrong_and_hostile() {
     let test = Test::new();
