@@ -29,7 +29,7 @@ pub(crate) const ENDED: &str = "ended";
 pub(crate) struct Run {
     /// The project's name in build.toml.
     pub(crate) project: String,
-    /// The project's folder as it was given.
+    /// The project's folder.
     pub(crate) folder: String,
     /// The digest of everything that is frozen: all files but the sources.
     pub(crate) task: String,

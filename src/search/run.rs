@@ -55,11 +55,13 @@ impl Search {
         let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
         job::make_folders(&folder)?;
         let task = Task::freeze(project, &folder)?;
+        // Wherever the run goes on, an agent is kept from it.
+        let origin = project.canonicalize().with_context(|| format!("cannot read {}", project.display()))?;
         let engine = engine::of(&settings.engine, &folder, settings.cards)?;
         let machine = engine.machine(&folder)?;
         let run = Run {
             project: task.project.name.clone(),
-            folder: project.display().to_string(),
+            folder: origin.display().to_string(),
             task: task.digest.clone(),
             editable: task.editable.clone(),
             arch: machine.arch(),

@@ -57,6 +57,7 @@ mod project;
 mod prompt;
 mod publish;
 mod search;
+mod search_agent;
 mod search_model;
 mod search_pages;
 mod searched;

@@ -46,7 +46,7 @@ pub(super) fn answer(agent: &Agent, asked: &Asked) -> Result<Answer> {
         max_turns: TURNS,
         max_tokens: 0,
         path: subject::path(),
-        hidden: vec![frozen.root.clone(), asked.desk.run.to_owned()],
+        hidden: vec![frozen.root.clone(), asked.desk.run.to_owned(), asked.desk.state.run.folder.clone().into()],
     })?;
     let sources = match &did.end {
         End::Finished => exec::edited(&project, asked),
