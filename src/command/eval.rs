@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::failure::Usage;
 use crate::cli::eval::{Cli, Eval, Pictures};
 use crate::eval::chart::chart;
+use crate::eval::desk;
 use crate::eval::lab::Lab;
 use crate::eval::plan::{Header, Plan};
 use crate::eval::report::Report;
@@ -29,6 +30,18 @@ use crate::subject::{self, Subject};
 /// Where runs are kept.
 pub(super) const RUNS: &str = ".kernels/evals";
 const COMMAND: &str = "kernels skills eval";
+
+/// An error in a run of `skills eval`, whose subjects have the skill of their arm and no other.
+pub(super) fn skills_are_offered() -> Result<()> {
+    if std::env::var_os(desk::SKILLS).is_some_and(|value| value == "off") {
+        bail!(
+            "`kernels skills` is switched off here ({}=off): `kernels skills eval` measures this task with the skills that are \
+             installed in the workspace, or without; go on without this command",
+            desk::SKILLS
+        );
+    }
+    Ok(())
+}
 
 pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
     if !arguments.check.is_empty() {

@@ -96,7 +96,7 @@ fn write(machine: &Machine, arguments: &skills::Generate, digests: Vec<String>, 
         folder,
         name,
     };
-    let writer = Writer::new(who, &job.folder, arguments.timeout);
+    let writer = Writer::new(who, &job.folder, &job.tasks, arguments.timeout);
     let ended = generate(&job, &writer, &mut |line| output.line(line))?;
     let run = machine.show(&job.folder);
     let mut report = json!({

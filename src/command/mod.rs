@@ -103,6 +103,9 @@ pub fn call<A: Into<std::ffi::OsString>>(arguments: impl IntoIterator<Item = A>)
 }
 
 fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
+    if matches!(command, Command::Skills(_)) {
+        eval::skills_are_offered()?;
+    }
     match command {
         Command::Completions { shell } => complete::script(shell, output).map(|()| ExitCode::SUCCESS),
         Command::Man { command, list } => man::run(&command, list, output),

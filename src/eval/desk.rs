@@ -1,7 +1,7 @@
 //! Where a subject works: a fresh home, and a workspace that is a repository of one commit, with the skill in it or not.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -18,27 +18,34 @@ use crate::skill::source::Skill;
 /// When each task's commit was made: the same everywhere.
 const DATE: &str = "2026-01-01T00:00:00Z";
 
+/// The variable with which the command of a desk has no `skills`. In an arm without the skill a subject could install it, and
+/// in the others the embedded one beside that of the arm.
+pub(crate) const SKILLS: &str = "KERNELS_SKILLS";
+
 pub(crate) struct Desk {
     scratch: Scratch,
     /// The workspace as the subject finds it.
     pub(crate) before: Files,
     pub(crate) home_before: Vec<String>,
-    /// The program that was put on PATH as `kernels`.
-    kernels: Option<PathBuf>,
+    /// The script that was put on PATH as `kernels`.
+    kernels: Option<String>,
 }
 
 impl Desk {
     /// Sets it up. The skill is installed for an agent of the table. `kernels` is the program that is to be on PATH, if any.
     pub(crate) fn new(task: &Task, skill: Option<(&Skill, &str)>, kernels: Option<&Path>) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let kernels = kernels.map(Path::to_owned);
+        let kernels = kernels.map(script);
         let mut desk = Self { scratch, before: Files::default(), home_before: Vec::new(), kernels };
         for folder in ["workspace", "home", "bin", "log"].map(|name| desk.at(name)) {
             fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         furnish(&desk.at("workspace"), &desk.at("home"), task, skill)?;
         if let Some(kernels) = &desk.kernels {
-            symlink(kernels, desk.at("bin").join("kernels"))?;
+            let path = desk.at("bin").join("kernels");
+            fs::write(&path, kernels)
+                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         desk.before = Files::read(&desk.at("workspace"))?;
         desk.home_before = names(&desk.at("home"));
@@ -52,7 +59,7 @@ impl Desk {
 
     /// Whether the command that was put on PATH is another one now.
     pub(crate) fn command_is_another(&self) -> bool {
-        let there = fs::read_link(self.at("bin").join("kernels")).ok();
+        let there = fs::read_to_string(self.at("bin").join("kernels")).ok();
         there != self.kernels || names(&self.at("bin")).len() > usize::from(there.is_some())
     }
 
@@ -60,6 +67,12 @@ impl Desk {
     pub(crate) fn without_paths(&self, text: &str) -> String {
         text.replace(&self.scratch.path().display().to_string(), "")
     }
+}
+
+/// Runs the program without `skills`.
+fn script(kernels: &Path) -> String {
+    let quoted = kernels.display().to_string().replace('\'', "'\\''");
+    format!("#!/bin/sh\n{SKILLS}=off exec '{quoted}' \"$@\"\n")
 }
 
 /// Fills an empty workspace: the task's files, the skill, one commit.

@@ -187,6 +187,15 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Where the skills were read from, and the tasks.
+    pub(crate) fn sources(&self) -> Vec<PathBuf> {
+        let old = self.arms.iter().filter_map(|(arm, _)| match arm {
+            Arm::Old(path) => Some(path),
+            _ => None,
+        });
+        self.header.tasks.iter().chain([&self.header.skill]).chain(old).cloned().collect()
+    }
+
     /// Everything to do. Arms of one comparison are done one after the other, in a random order; so are the comparisons.
     pub(crate) fn order(&self) -> Vec<Unit> {
         let mut random = Random::new(self.header.seed, 1);

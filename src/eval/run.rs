@@ -129,7 +129,7 @@ fn send(plan: &Plan, subject: &Subject, desk: &Desk, prompt: &str, row: &Row, jo
         max_turns: plan.header.max_turns,
         max_tokens: plan.header.max_tokens,
         path: std::iter::once(desk.at("bin")).chain(path).collect(),
-        hidden: plan.header.tasks.iter().cloned().chain([journal.folder().to_owned()]).collect(),
+        hidden: plan.sources().into_iter().chain([journal.folder().to_owned()]).collect(),
     })
 }
 

@@ -23,15 +23,18 @@ const TURNS: u32 = 20;
 
 pub(crate) struct Writer {
     who: Subject,
-    /// Where the answers of this run are kept.
+    /// The run's folder, and where its answers are kept.
+    run: PathBuf,
     folder: PathBuf,
+    /// The tasks, of which it is to know no more than it is told.
+    tasks: Vec<PathBuf>,
     /// How long one answer may take.
     patience: Duration,
 }
 
 impl Writer {
-    pub(crate) fn new(who: Subject, run: &Path, patience: Duration) -> Self {
-        Self { who, folder: run.join("answers"), patience }
+    pub(crate) fn new(who: Subject, run: &Path, tasks: &[PathBuf], patience: Duration) -> Self {
+        Self { who, run: run.to_owned(), folder: run.join("answers"), tasks: tasks.to_owned(), patience }
     }
 
     /// The answer, and whether it was there already.
@@ -84,7 +87,7 @@ impl Writer {
             max_turns: TURNS,
             max_tokens: MAX_TOKENS,
             path: subject::path(),
-            hidden: Vec::new(),
+            hidden: self.tasks.iter().chain([&self.run]).cloned().collect(),
         })?;
         match &did.end {
             End::Failed(why) => bail!("the writer {}: {why}", self.who),

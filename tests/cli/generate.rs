@@ -147,6 +147,30 @@ fn skills_generate_timeout() {
     }
 }
 
+/// A coding agent that writes has its question alone: the solutions are what a draft is measured by.
+#[test]
+#[cfg(target_os = "linux")]
+fn skills_generate_writer_that_looks_at_the_tasks() {
+    let test = Test::new();
+    let tasks = test.outside().join("tasks");
+    for (name, text) in [("task.toml", ""), ("instruction.md", "Do it."), ("solution/x.py", "return 42\n")] {
+        write(&tasks.join("one").join(name), text);
+    }
+    let event = |text: &str| {
+        let content = serde_json::json!([{ "type": "text", "text": text }]);
+        serde_json::json!({ "type": "assistant", "message": { "role": "assistant", "content": content } }).to_string()
+    };
+    test.write("../outside/good", event(GOOD));
+    let script = format!(
+        "cat {0}/one/solution/x.py > seen 2> /dev/null; ls {0} >> seen 2> /dev/null\n[ -s seen ] || cat {1}\n",
+        tasks.display(),
+        test.outside().join("good").display()
+    );
+    let mut command = super::subjects::with_claude(&test, &script);
+    command.args(["skills", "generate", "norms", "-o", "norms", "--rounds", "1", "--writer", "claude", "--tasks"]);
+    crate::support::Ran::of(command.arg(&tasks)).expect(0, &["wrote"]);
+}
+
 /// Tasks that ask for a word; a student writes the word that its skill names for the task, and without one what it knows.
 fn schools(test: &Test, known: &str) -> String {
     for id in ["ant", "bee", "cat", "dog"] {

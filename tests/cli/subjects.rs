@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use serde_json::{Value, json};
 
 use crate::support::http::{self, Request};
-use crate::support::{Ran, Test, files_with};
+use crate::support::{Ran, Test, executable, files_with};
 
 const TEST: &str = "#!/bin/bash\nif [ \"$(cat answer.txt)\" = 42 ]; then r=1; else r=0; fi\n\
                     echo \"{\\\"reward\\\": $r}\" > \"$REWARD_DIR/reward.json\"\n";
@@ -219,4 +219,66 @@ fn skills_eval_prepare_and_then_dir() {
     test.run(&typed).expect(1, &["have another version of demo"]);
     test.write("tasks/answer/instruction.md", "Write another answer.\n");
     test.run("skills eval --tasks tasks --agent dir:filled").expect(1, &["the task answer has changed"]);
+}
+
+/// `kernels` with a coding agent on PATH: a script, which asks its model once. Each answer is of 1000 tokens.
+#[cfg(target_os = "linux")]
+pub(super) fn with_claude(test: &Test, script: &str) -> std::process::Command {
+    let address = http::serve(|_, stream| {
+        let usage = json!({ "input_tokens": 1000, "output_tokens": 100 });
+        stream.write_all(&http::answer("200 OK", "", json!({ "model": "m", "usage": usage }).to_string()))
+    });
+    let bin = test.root().join("bin");
+    let ask = "curl -s -d '{}' -H \"x-api-key: $ANTHROPIC_API_KEY\" \"$ANTHROPIC_BASE_URL/v1/messages\" > /dev/null";
+    executable(&bin.join("claude"), format!("#!/bin/sh\ncat > /dev/null\n{ask}\n{script}"));
+    let mut command = test.command();
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    command.env("ANTHROPIC_BASE_URL", address).env("ANTHROPIC_API_KEY", KEY);
+    command
+}
+
+/// Wherever the skill, its other version and the tasks lie, a coding agent has what is in its workspace.
+#[test]
+#[cfg(target_os = "linux")]
+fn skills_eval_agent_that_looks_for_the_skill() {
+    let test = world();
+    let outside = test.outside();
+    let text = |name: &str| format!("---\nname: {name}\ndescription: Does a thing. Use when tested.\n---\n# Thing\n");
+    for name in ["thing", "before"] {
+        crate::support::write(&outside.join(name).join("SKILL.md"), text(name));
+    }
+    std::fs::rename(test.at("tasks"), outside.join("tasks")).unwrap();
+    let at = outside.display();
+    let script = format!(
+        "cat {at}/thing/SKILL.md {at}/before/SKILL.md {at}/tasks/answer/tests/test.sh > seen.txt 2> /dev/null\n\
+         ls {at}/thing {at}/before >> seen.txt 2> /dev/null\n[ -s seen.txt ] || echo 42 > answer.txt\n"
+    );
+    let typed = format!(
+        "skills eval {at}/thing --tasks {at}/tasks --agent claude --arms without,with,old={at}/before --out run --json"
+    );
+    let ran = Ran::ok(with_claude(&test, &script).args(test.words(&typed)));
+    let rows = rows(&ran);
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        assert_eq!(row["outcome"], "pass", "{row:#}");
+    }
+}
+
+/// The command that an agent is given hands out no skill.
+#[test]
+#[cfg(target_os = "linux")]
+fn skills_eval_agent_that_installs_the_skill_itself() {
+    let test = world();
+    let script = test.outside().join("adds");
+    let text = "for typed in 'add cuda-kernels --agents' 'add --claude' update sync show 'pack cuda-kernels -o x.skill'; do\n\
+                kernels skills $typed\nkernels --json skills $typed\ndone 2>&1\n\
+                kernels --version > /dev/null && ! find . \"$HOME\" -name SKILL.md -o -name x.skill | grep . && echo 42 > answer.txt\n";
+    crate::support::write(&script, text);
+    let agent = format!("exec:sh {}", script.display());
+    let mut command = test.command();
+    command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--out", "run", "--json", "--agent", &agent]);
+    let rows = rows(&Ran::ok(&mut command));
+    assert_eq!((&rows[0]["outcome"], &rows[0]["harm"]), (&json!("pass"), &json!([])), "{rows:#?}");
+    assert_eq!(files_with(&test.at("run"), "`kernels skills` is switched off here (KERNELS_SKILLS=off)"), 1);
+    assert_eq!(files_with(&test.at("run"), "name: cuda-kernels"), 0);
 }
