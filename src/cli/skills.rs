@@ -67,7 +67,7 @@ agents are asked as `kernels skills eval` does, over the network.\n\n\
     Sync(Sync),
     /// List the backups of edited installs: from where, when, which version, which files
     #[command(
-        after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there."
+        after_help = "Examples:\n  kernels skills backups\n  kernels skills backups cuda-kernels --claude --json\n\nBackups lie in .kernels/backups beside the skills folder; the last five of a skill are kept there.\nAn id ends with @FOLDER where several skills folders share that place (.opencode/skills and .opencode/skill)."
     )]
     Backups(Select),
     /// Put a backup back in its place; without one, install what skills-lock.json pins (from elsewhere: uses the network)

@@ -1,5 +1,6 @@
 //! `kernels skills backups`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -16,6 +17,10 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
     let places = target::places_to_search(machine, &select.targets)?;
     let recovered = status::recover(machine, &places, output);
     let all = backups::list(&places, &select.names);
+    let named = target::is_named(&select.targets).then_some(&places[..]);
+    let others = |backup: &Backup| -> Vec<PathBuf> {
+        backup.others(named).into_iter().map(|folder| folder.join(&backup.skill)).collect()
+    };
     for backup in &all {
         let version = match &backup.what {
             What::Install { version, .. } => version.clone().unwrap_or_else(|| "without a version".to_owned()),
@@ -23,7 +28,9 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
             What::File => "a file".to_owned(),
             What::Link(to) => format!("a link to {}", to.display()),
         };
-        let from = style::faint(format!("from {}, {}", machine.show(&backup.dest()), backup.when));
+        let dests = std::iter::once(backup.dest()).chain(others(backup));
+        let dests: Vec<String> = dests.map(|dest| machine.show(&dest)).collect();
+        let from = style::faint(format!("from {}, {}", dests.join(" or "), backup.when));
         output.line(format!("  {}  {version}  {from}", style::strong(&backup.id)));
         if let What::Install { changes, .. } = &backup.what {
             for change in changes {
@@ -35,11 +42,12 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
         [] => "no backups",
         _ => "`kernels skills restore ID` puts one back",
     }));
-    output.json(&json!({ "backups": all.iter().map(to_json).collect::<Vec<_>>(), "recovered": recovered }));
+    let listed: Vec<Value> = all.iter().map(|backup| to_json(backup, &others(backup))).collect();
+    output.json(&json!({ "backups": listed, "recovered": recovered }));
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_json(backup: &Backup) -> Value {
+fn to_json(backup: &Backup, others: &[PathBuf]) -> Value {
     let (kind, version, changes) = match &backup.what {
         What::Install { version, changes } => ("install", version.as_ref(), changes.as_slice()),
         What::Folder => ("folder", None, [].as_slice()),
@@ -55,6 +63,7 @@ fn to_json(backup: &Backup) -> Value {
         "changes": changes,
         "path": backup.path.to_string_lossy(),
         "from": backup.dest().to_string_lossy(),
+        "or_from": others.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
         "scope": backup.place.scope,
     })
 }

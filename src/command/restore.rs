@@ -31,6 +31,13 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Restore, output: Output
         }
         bail!("there is no backup {id} there; `kernels skills backups` lists them");
     };
+    let others = backup.others(target::is_named(&arguments.targets).then_some(&places[..]));
+    if !others.is_empty() {
+        let folders = std::iter::once(backup.place.folder.as_path()).chain(others.iter().copied());
+        let folders: Vec<String> = folders.map(|folder| machine.show(folder)).collect();
+        let (id, folders, first) = (&backup.id, folders.join(" or "), &folders[0]);
+        return Err(Usage(format!("{id} is from {folders}, and does not say which; name it: --dest {first}")).into());
+    }
     let dest = backup.dest();
     let settled = if arguments.dry_run { Settled::default() } else { backups::restore(&backup)? };
     let word = if arguments.dry_run { "restore" } else { "restored" };

@@ -20,6 +20,12 @@ pub(crate) const KEPT: usize = 5;
 /// The length of the time in a backup's name, `20261123T152331Z`.
 const STAMP: usize = 16;
 const PREFIX: &str = "txn-";
+/// The skills folders that one host may have.
+const FOLDERS: [&str; 2] = ["skills", "skill"];
+/// Separates a backup's name from that of the skills folder that it is from.
+const FROM: char = '@';
+/// The host itself, as a skills folder.
+const ITSELF: &str = ".";
 const GITIGNORE: &str = ".gitignore";
 const IGNORE_ALL: &[u8] = b"*\n";
 
@@ -39,7 +45,7 @@ impl Area {
         let (Some(above), Some(name)) = (folder.parent(), folder.file_name()) else {
             return inside;
         };
-        let Some(name @ ("skills" | "skill")) = name.to_str() else {
+        let Some(name) = name.to_str().filter(|name| FOLDERS.contains(name)) else {
             return inside;
         };
         let beside = Self { host: above.to_path_buf(), folder: name.to_owned() };
@@ -64,6 +70,17 @@ impl Area {
 
     fn root(&self) -> PathBuf {
         self.host.join(AREA)
+    }
+
+    /// The path of the skills folder that a backup's name records.
+    pub(super) fn folder_of(&self, backup: &str) -> Option<PathBuf> {
+        let folder = split_backup(backup).1?;
+        Some(if folder == ITSELF { self.host.clone() } else { self.host.join(folder) })
+    }
+
+    /// The skills folders that are there beside the area.
+    pub(super) fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        FOLDERS.iter().map(|name| self.host.join(name)).filter(|folder| folder.is_dir())
     }
 
     /// The folders of changes that were never finished.
@@ -197,16 +214,26 @@ impl Held {
         gone.map(|name| backups.path().join(name)).collect()
     }
 
-    /// Moves a tree to the backups, under an unused name.
-    pub(super) fn move_to_backups(&self, folder: &Dir, tree: &str, skill: &str) -> io::Result<PathBuf> {
+    /// Moves a tree to the backups, under an unused name. `from` is the name of the skills folder, which the backup's name
+    /// records where the area may serve another one as well.
+    pub(super) fn move_to_backups(&self, folder: &Dir, tree: &str, skill: &str, from: &str) -> io::Result<PathBuf> {
         let backups = self.root()?.make_dir(BACKUPS)?;
+        let recorded =
+            || backups.entries().into_iter().flatten().any(|one| split_backup(&one.name.to_string_lossy()).1.is_some());
+        let alone = match from {
+            "skills" => !self.host.has("skill") && !recorded(),
+            "" => self.host().file_name().is_some_and(|name| FOLDERS.iter().any(|one| name == *one)),
+            _ => false,
+        };
+        let from = if from.is_empty() { ITSELF } else { from };
+        let record = if alone { String::new() } else { format!("{FROM}{from}") };
         let stamp = super::receipt::now().replace(['-', ':'], "");
         // Behind those of the same second, so that names sort by age.
         let taken = ages(&backups, skill).into_iter().filter(|((time, _), _)| *time == stamp);
         let first = taken.map(|((_, number), _)| number + 1).max().unwrap_or(1);
         for number in first..first + 1000 {
             let number = if number == 1 { String::new() } else { format!("-{number}") };
-            let name = format!("{skill}-{stamp}{number}");
+            let name = format!("{skill}-{stamp}{number}{record}");
             match folder.move_new(tree, &backups, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -246,15 +273,24 @@ fn ages(backups: &Dir, skill: &str) -> Vec<((String, usize), String)> {
     names.filter_map(|name| Some((age(&name, skill)?, name))).collect()
 }
 
-/// The skill and the time in a backup's name.
-pub(super) fn parse_backup(name: &str) -> Option<(&str, String)> {
-    let at = |(at, _)| Some((&name[..at], age(name, &name[..at])?.0));
+/// A backup's name without the skills folder that it records, and that folder.
+fn split_backup(name: &str) -> (&str, Option<&str>) {
+    let known = |folder: &str| folder == ITSELF || FOLDERS.contains(&folder);
+    match name.rsplit_once(FROM) {
+        Some((rest, folder)) if known(folder) => (rest, Some(folder)),
+        _ => (name, None),
+    }
+}
+
+/// The skill in a backup's name, and when it was made: the time, and the number among those of one second.
+pub(super) fn parse_backup(name: &str) -> Option<(&str, (String, usize))> {
+    let at = |(at, _)| Some((&name[..at], age(name, &name[..at])?));
     name.match_indices('-').find_map(at)
 }
 
 /// When the backup of this name was made: the time, and the number among those of one second.
 fn age(name: &str, skill: &str) -> Option<(String, usize)> {
-    let (time, number) = name.strip_prefix(skill)?.strip_prefix('-')?.split_at_checked(STAMP)?;
+    let (time, number) = split_backup(name).0.strip_prefix(skill)?.strip_prefix('-')?.split_at_checked(STAMP)?;
     let form = |(at, byte): (usize, u8)| match at {
         8 => byte == b'T',
         15 => byte == b'Z',

@@ -1,7 +1,7 @@
 //! Backups of what a user had edited: listing them, and putting one back.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rustix::fs::FileType;
@@ -22,9 +22,13 @@ pub(crate) struct Backup {
     pub(crate) skill: String,
     /// When it was made, in UTC.
     pub(crate) when: String,
+    /// Its number among those of one second.
+    number: usize,
     pub(crate) path: PathBuf,
     /// The skills folder that it is from.
     pub(crate) place: Place,
+    /// The others that it may be from instead, where its name does not say which.
+    others: Vec<PathBuf>,
     pub(crate) what: What,
 }
 
@@ -46,18 +50,30 @@ impl Backup {
     pub(crate) fn dest(&self) -> PathBuf {
         self.place.dest(&self.skill)
     }
+
+    /// The folders that it may be from as well, of those that were `named`, or of all.
+    pub(crate) fn others(&self, named: Option<&[Place]>) -> Vec<&Path> {
+        let meant = |folder: &&Path| named.is_none_or(|places| places.iter().any(|place| place.folder == **folder));
+        self.others.iter().map(PathBuf::as_path).filter(meant).collect()
+    }
 }
 
 /// The backups from these places, of one skill or of all, oldest first.
 pub(crate) fn list(places: &[Place], skills: &[String]) -> Vec<Backup> {
     let mut found: Vec<Backup> = Vec::new();
     for place in places {
-        let Ok(backups) = Area::of(&place.folder).open().and_then(|root| root.dir(BACKUPS)) else {
+        let area = Area::of(&place.folder);
+        let Ok(backups) = area.open().and_then(|root| root.dir(BACKUPS)) else {
             continue;
         };
+        let beside =
+            places.iter().filter(|one| Area::of(&one.folder).host() == area.host()).map(|one| one.folder.clone());
+        let mut others: Vec<PathBuf> = area.folders().chain(beside).filter(|folder| *folder != place.folder).collect();
+        others.sort();
+        others.dedup();
         for entry in backups.entries().into_iter().flatten() {
             let id = entry.name.to_string_lossy().into_owned();
-            let Some((name, stamp)) =
+            let Some((name, (stamp, number))) =
                 parse_backup(&id).filter(|(name, _)| skills.is_empty() || skills.iter().any(|skill| skill == *name))
             else {
                 continue;
@@ -77,12 +93,22 @@ pub(crate) fn list(places: &[Place], skills: &[String]) -> Vec<Backup> {
             // One area may serve two places.
             if !found.iter().any(|known| known.path == path) {
                 let (skill, when) = (name.to_owned(), time(&stamp));
-                found.push(Backup { id, skill, when, path, place: place.clone(), what });
+                let (place, others) = match area.folder_of(&id) {
+                    Some(folder) => (at(&folder, place, places), Vec::new()),
+                    None => (place.clone(), others.clone()),
+                };
+                found.push(Backup { id, skill, when, number, path, place, others, what });
             }
         }
     }
-    found.sort_by(|a, b| (&a.when, &a.path).cmp(&(&b.when, &b.path)));
+    found.sort_by(|a, b| (&a.when, a.number, &a.path).cmp(&(&b.when, b.number, &b.path)));
     found
+}
+
+/// The place of a skills folder whose area is that of `near`.
+fn at(folder: &Path, near: &Place, places: &[Place]) -> Place {
+    let known = places.iter().find(|place| place.folder == folder).cloned();
+    known.unwrap_or_else(|| Place { folder: folder.to_path_buf(), scope: near.scope, agents: Vec::new() })
 }
 
 /// `20261123T152331Z` as receipts write it: `2026-11-23T15:23:31Z`.

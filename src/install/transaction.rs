@@ -424,8 +424,12 @@ impl Transaction {
         Some(link_file_fingerprint(Path::new(std::str::from_utf8(&text).ok()?)))
     }
 
+    fn to_backups(&self, tree: &str, skill: &str) -> io::Result<PathBuf> {
+        self.area.move_to_backups(&self.at, tree, skill, &self.journal.folder)
+    }
+
     fn keep(&self, tree: &str) -> io::Result<Settled> {
-        let backup = self.area.move_to_backups(&self.at, tree, &self.journal.skill)?;
+        let backup = self.to_backups(tree, &self.journal.skill)?;
         let pruned = self.area.prune(&self.journal.skill);
         Ok(Settled { backup: Some(backup), pruned, ..Settled::default() })
     }
@@ -464,7 +468,7 @@ impl Transaction {
     fn empty_trash(&self) -> io::Result<Option<PathBuf>> {
         match self.at.delete(TRASH) {
             Ok(()) => Ok(None),
-            Err(_) => self.area.move_to_backups(&self.at, TRASH, &format!("{}-rest", self.journal.skill)).map(Some),
+            Err(_) => self.to_backups(TRASH, &format!("{}-rest", self.journal.skill)).map(Some),
         }
     }
 
@@ -486,7 +490,7 @@ impl Transaction {
             self.empty_trash()?;
             return Ok(None);
         }
-        self.area.move_to_backups(&self.at, TRASH, &self.journal.skill).map(Some)
+        self.to_backups(TRASH, &self.journal.skill).map(Some)
     }
 
     /// Abandons a change that has not touched the destination.

@@ -367,3 +367,55 @@ fn update_prints_one_heading() {
     }
     assert_eq!(said.matches("unchanged").count(), 6, "{said}");
 }
+
+/// `.opencode/skills` and `.opencode/skill` have one area.
+#[test]
+fn restore_puts_a_backup_into_the_folder_that_it_is_from() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    let places = [".opencode/skill", ".opencode/skills", ".opencode"];
+    for place in places {
+        test.ok(&format!("skills add src/demo --dest {place}"));
+        test.write(&format!("{place}/demo/mine.md"), place);
+    }
+    let before = places.map(|place| snapshot(test.at(place).join("demo")));
+    for place in places {
+        test.ok(&format!("skills remove demo --dest {place} --force"));
+    }
+    let all = backups(&test);
+    for (backup, place) in all.iter().zip(places) {
+        assert_eq!(backup["from"], test.at(place).join("demo").to_str().unwrap(), "{backup:#}");
+    }
+    // One that is there stays what it is while the others come back.
+    test.ok("skills add src/demo --opencode");
+    for ((backup, place), before) in all.iter().zip(places).zip(before) {
+        test.ok(&format!("skills restore {}", backup["id"].as_str().unwrap())).expect(0, &[&format!("{place}/demo")]);
+        assert_eq!(snapshot(test.at(place).join("demo")), before, "{place}");
+    }
+}
+
+/// Names of backups did not always say the folder.
+#[test]
+fn restore_does_not_guess_the_folder_of_a_backup() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --dest .opencode/skill");
+    test.write(".opencode/skill/demo/mine.md", "mine\n");
+    let edited = snapshot(test.at(".opencode/skill/demo"));
+    test.ok("skills add src/demo --opencode");
+    test.ok("skills remove demo --dest .opencode/skill --force");
+    fs::create_dir_all(test.at(".opencode/skill")).unwrap();
+    let [backup] = backups(&test).try_into().unwrap();
+    let id = backup["id"].as_str().unwrap();
+    let old = id.strip_suffix("@skill").unwrap();
+    fs::rename(backup["path"].as_str().unwrap(), test.at(".opencode/.kernels/backups").join(old)).unwrap();
+    let before = snapshot(&test.project);
+    let folders = ".opencode/skills or .opencode/skill";
+    test.run(&format!("skills restore {old}")).expect(2, &[folders, "--dest .opencode/skills"]);
+    assert_eq!(snapshot(&test.project), before);
+    let [listed] = backups(&test).try_into().unwrap();
+    assert_eq!(listed["or_from"][0], test.at(".opencode/skill/demo").to_str().unwrap());
+    test.ok("skills backups").expect(0, &["from .opencode/skills/demo or .opencode/skill/demo"]);
+    test.ok(&format!("skills restore {old} --dest .opencode/skill"));
+    assert_eq!(snapshot(test.at(".opencode/skill/demo")), edited);
+}
