@@ -52,8 +52,10 @@ fn measured(search: &Ledger, id: u32, run: u32, not: Option<usize>) -> Result<(D
     let work = Work::Confirm { ordinal: engine.ordinal(place.number), against: settings.against.clone(), profiled };
     // Peers may compile for minutes.
     let patience = settings.patience.saturating_mul(2);
-    let job = Job { work, tree, arch: search.state.run.arch, patience };
-    let done = job::carry_out(engine, &search.folder, &format!("confirm-{code}-{run}"), &job)?;
+    let (arch, compiler) = (search.state.run.arch, search.state.run.compiler.clone().ok());
+    let job = Job { work, tree, arch, compiler, patience };
+    let start = search.put(&search.task.start)?;
+    let done = job::carry_out_candidate(engine, &search.folder, &format!("confirm-{code}-{run}"), &job, &start)?;
     Ok((done, place.number))
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, bail, ensure};
 use rustix::process::{Resource, Rlimit};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +28,7 @@ use crate::gpu::{self, Card};
 use crate::journal::Journal;
 use crate::project::Project;
 use crate::session::{ROUNDS, Session};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{HostCompiler, Toolchain};
 use crate::verify::{Choice, Finding};
 use crate::worker::SearchJob;
 
@@ -92,15 +93,16 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
         Work::Compile => {
             let (sources, (_copy, project)) = candidate()?;
             limit(job.patience);
-            job::publish(run, key, &Done::now(built(run, &project, &sources, job.arch)?, started))
+            job::publish(run, key, &Done::now(built(run, &project, &sources, &job)?, started))
         }
         Work::Judge { ordinal } => {
             let (_, (_copy, project)) = candidate()?;
-            job::publish(run, key, &Done::now(judged(&project, *ordinal)?, started))
+            job::publish(run, key, &Done::now(judged(&project, *ordinal, &job)?, started))
         }
         Work::Confirm { ordinal, against, profiled } => {
             let (_, (_copy, project)) = candidate()?;
-            job::publish(run, key, &Done::now(confirmed(&project, *ordinal, against, *profiled)?, started))
+            let verdict = confirmed(&project, *ordinal, &job, (against, *profiled))?;
+            job::publish(run, key, &Done::now(verdict, started))
         }
     }
 }
@@ -108,16 +110,21 @@ pub(crate) fn serve(asked: &SearchJob) -> Result<()> {
 /// Limits this process and the compilers that it starts: what loops or grows without end is ended, also where nobody
 /// waits for it any more.
 fn limit(seconds: u32) {
-    for (resource, limit) in
-        [(Resource::Core, 0), (Resource::Cpu, 2 * u64::from(seconds)), (Resource::Fsize, OUTPUT), (Resource::As, SPACE)]
-    {
+    let time = 2 * u64::from(seconds);
+    for (resource, current, maximum) in [
+        (Resource::Core, 0, 0),
+        // The first limit sends a signal of its own. At the second one the system kills, as it does for want of memory.
+        (Resource::Cpu, time, time + 5),
+        (Resource::Fsize, OUTPUT, OUTPUT),
+        (Resource::As, SPACE, SPACE),
+    ] {
         // Fails where a lower limit is in force, which then stays.
-        let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+        let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) });
     }
 }
 
 /// `check` and `compile`.
-fn built(run: &Path, dir: &Path, sources: &Sources, arch: u32) -> Result<Built> {
+fn built(run: &Path, dir: &Path, sources: &Sources, job: &Job) -> Result<Built> {
     let mut built = Built { attempts: Vec::new(), code: None, device: None, facts: None };
     let start = Instant::now();
     let caught = broken_rules(&run.join(task::FOLDER), dir, sources)?;
@@ -129,19 +136,23 @@ fn built(run: &Path, dir: &Path, sources: &Sources, arch: u32) -> Result<Built> 
     built.attempts.push(Attempt::passed(Stage::Check, seconds));
     let toolchain = match Toolchain::find() {
         Ok(toolchain) => toolchain,
+        Err(why) if job.compiler.is_some() => bail!("no nvcc: {why}"),
         Err(why) => {
             built.attempts.push(Attempt::not_judged(Stage::Compile, &format!("no nvcc: {why}")));
             return Ok(built);
         }
     };
+    is_the_runs(job, &toolchain.version)?;
+    HostCompiler::find()?;
     let start = Instant::now();
     let project = Project::open(dir)?;
     let failed = |kind: &str, text: String| {
         let text: String = text.replace(&format!("{}/", dir.display()), "").chars().take(4000).collect();
         Attempt::failed(Stage::Compile, vec![Caught::public(kind, text)], start.elapsed().as_secs_f64())
     };
-    let made = match compile::build(&project, &[arch], &toolchain, false, &|_| {}) {
+    let made = match compile::build(&project, &[job.arch], &toolchain, false, &|_| {}) {
         Ok(made) => made,
+        Err(error) if is_of_the_machine(&error) => return Err(error),
         Err(error) => {
             built.attempts.push(failed("does-not-compile", format!("{error:#}")));
             return Ok(built);
@@ -159,6 +170,22 @@ fn built(run: &Path, dir: &Path, sources: &Sources, arch: u32) -> Result<Built> 
     Ok(built)
 }
 
+/// Whether a compilation failed for what the machine lacks. Compilers say it in words, which a candidate could have written: then
+/// [`job::carry_out_candidate`] finds that the project as it was compiles.
+fn is_of_the_machine(error: &Error) -> bool {
+    // The last two are compilers that the system killed, for want of memory say.
+    let words = ["No space left on device", "died due to signal 9", "Killed signal terminated program"];
+    let text = format!("{error:#}");
+    error.chain().any(|cause| cause.is::<io::Error>()) || words.iter().any(|words| text.contains(words))
+}
+
+/// An error where a node's compiler is not the run's.
+fn is_the_runs(job: &Job, version: &str) -> Result<()> {
+    let known = job.compiler.as_deref().unwrap_or(version);
+    ensure!(known == version, "the run was made with nvcc {known}, and this machine has {version}");
+    Ok(())
+}
+
 /// The errors of `kernels check` in the sources that the project did not have before.
 fn broken_rules(before: &Path, now: &Path, sources: &Sources) -> Result<Vec<Caught>> {
     let errors = |dir: &Path| -> Result<Vec<(String, String, String)>> {
@@ -171,23 +198,19 @@ fn broken_rules(before: &Path, now: &Path, sources: &Sources) -> Result<Vec<Caug
     Ok(new.map(|(path, rule, message)| Caught::public(&rule, format!("{path}: {message}"))).collect())
 }
 
-/// The card of this number; where there is none, why.
-fn card(ordinal: usize) -> Result<Card, String> {
-    let cards = gpu::probe()?;
+/// The card of this number. The run has one: where it is gone, nothing is said of the candidate.
+fn card(ordinal: usize) -> Result<Card> {
+    let cards = gpu::probe().map_err(|why| anyhow::anyhow!("no card: {why}"))?;
     let count = cards.len();
-    cards.into_iter().nth(ordinal).ok_or_else(|| format!("there is no card {ordinal}: this machine has {count}"))
+    cards.into_iter().nth(ordinal).with_context(|| format!("there is no card {ordinal}: this machine has {count}"))
 }
 
 /// `verify` and `bench`.
-fn judged(dir: &Path, ordinal: usize) -> Result<Verdict> {
-    let card = match card(ordinal) {
-        Ok(card) => card,
-        Err(why) => {
-            return Ok(Verdict { attempts: Attempt::no_card(&format!("no card: {why}")), ..Verdict::default() });
-        }
-    };
+fn judged(dir: &Path, ordinal: usize, job: &Job) -> Result<Verdict> {
+    let card = card(ordinal)?;
     let mut verdict = Verdict { card: card.name.clone(), ..Verdict::default() };
     let session = Session::open(dir, &card, false, &|_| {})?;
+    is_the_runs(job, &session.build.compiler)?;
     let all = Choice { ordinal, native_only: true, ..Choice::default() };
     for (stage, choice) in [(Stage::VerifyFew, few(&session.project, &all)), (Stage::Verify, Some(all.clone()))] {
         let Some(choice) = choice else { continue };
@@ -257,9 +280,10 @@ fn summary(report: &BenchReport) -> Option<Summary> {
 }
 
 /// `bench` again, beside other implementations in turns.
-fn confirmed(dir: &Path, ordinal: usize, against: &[String], profiled: bool) -> Result<Verdict> {
-    let card = card(ordinal).map_err(|why| anyhow::anyhow!("no card: {why}"))?;
+fn confirmed(dir: &Path, ordinal: usize, job: &Job, (against, profiled): (&[String], bool)) -> Result<Verdict> {
+    let card = card(ordinal)?;
     let session = Session::open(dir, &card, false, &|_| {})?;
+    is_the_runs(job, &session.build.compiler)?;
     let choice = Choice { ordinal, native_only: true, ..Choice::default() };
     let start = Instant::now();
     let mut report = session.bench(&choice, ROUNDS, &|_| {})?;
@@ -283,7 +307,7 @@ fn confirmed(dir: &Path, ordinal: usize, against: &[String], profiled: bool) -> 
 }
 
 fn compare(session: &Session, report: &mut BenchReport, choice: &Choice, against: &[String]) -> Result<()> {
-    anyhow::ensure!(!against.is_empty(), "no peers were named (--against)");
+    ensure!(!against.is_empty(), "no peers were named (--against)");
     let peers = Peer::parse_all(against)?;
     let python = Interpreter::find(None, "the baselines need a Python with torch (KERNELS_PYTHON)")?;
     let who = (peers.as_slice(), &python, ROUNDS);

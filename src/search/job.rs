@@ -17,6 +17,8 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
 
 use super::event::Caught;
 use super::machine::Machine;
@@ -54,6 +56,9 @@ pub(crate) struct Job {
     /// The blob of the sources.
     pub(crate) tree: String,
     pub(crate) arch: u32,
+    /// The version of the compiler that the run began with; none where there was none.
+    #[serde(default)]
+    pub(crate) compiler: Option<String>,
     /// Seconds after which it is ended.
     pub(crate) patience: u32,
 }
@@ -74,9 +79,29 @@ pub(crate) struct Done<T> {
 /// How a process ended that said nothing.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Death {
-    /// `timed-out`, `crashed`, or `failed`, which says why.
+    /// `timed-out` or `crashed`; `failed`, which says why; `killed` by somebody else, for want of memory say; `lost` without a word.
     pub(crate) kind: String,
     pub(crate) text: String,
+}
+
+impl Death {
+    /// Whether a candidate may have caused it by itself. Everything else is an error of this program's or of the machine's.
+    fn is_of_a_candidate(&self) -> bool {
+        matches!(self.kind.as_str(), "timed-out" | "crashed")
+    }
+}
+
+/// A job that no candidate made fail, so that it has no result.
+#[derive(Debug, Error)]
+#[error(
+    "the job {key} ended without a result ({}): {}\nThis is no finding about a candidate. Mend its cause; `kernels search resume {}` \
+     goes on",
+    .died.kind, .died.text.trim_start_matches("error: "), .run.display()
+)]
+struct Failed {
+    run: PathBuf,
+    key: String,
+    died: Death,
 }
 
 impl<T> Done<T> {
@@ -152,10 +177,47 @@ pub(super) fn carry_out<T: DeserializeOwned + Serialize>(
     let started = now();
     let death = engine.carry_out(run, key, job)?;
     if known::<T>(run, key).is_none() {
-        let died = death.unwrap_or_else(|| Death { kind: "crashed".to_owned(), text: "no result".to_owned() });
+        let died = death.unwrap_or_else(|| Death { kind: "lost".to_owned(), text: "it left no result".to_owned() });
+        if !died.is_of_a_candidate() {
+            return Err(Failed { run: run.to_owned(), key: key.to_owned(), died }.into());
+        }
         publish(run, key, &Done::<T> { result: None, died: Some(died), started, ended: now() })?;
     }
     known(run, key).with_context(|| format!("cannot read {}", result_file(run, key).display()))
+}
+
+/// As [`carry_out`], for a candidate. A candidate can make a worker fail as only the machine should, by more memory of the device than
+/// there is, say; then no run with it could go on. So the project as it was, whose blob is `start`, goes through the same:
+/// where that has a result, and the candidate's job fails again, the candidate is the cause.
+pub(super) fn carry_out_candidate<T: DeserializeOwned + Serialize>(
+    engine: &dyn Engine,
+    run: &Path,
+    key: &str,
+    job: &Job,
+    start: &str,
+) -> Result<Done<T>> {
+    let begun = now();
+    let failed = match carry_out(engine, run, key, job) {
+        Err(error) if error.is::<Failed>() && job.tree != start => error,
+        other => return other,
+    };
+    let work = match &job.work {
+        Work::Confirm { ordinal, .. } => Work::Judge { ordinal: *ordinal },
+        work => work.clone(),
+    };
+    let control = Job { work, tree: start.to_owned(), ..job.clone() };
+    let control = carry_out::<Value>(engine, run, &format!("control-{}", disk::unique()), &control);
+    if !control.is_ok_and(|done| done.result.is_some()) {
+        return Err(failed);
+    }
+    match carry_out(engine, run, key, job).map_err(|error| error.downcast::<Failed>()) {
+        Err(Ok(Failed { died, .. })) => {
+            publish(run, key, &Done::<T> { result: None, died: Some(died), started: begun, ended: now() })?;
+            known(run, key).with_context(|| format!("cannot read {}", result_file(run, key).display()))
+        }
+        Err(Err(error)) => Err(error),
+        Ok(done) => Ok(done),
+    }
 }
 
 /// The folders that jobs use.
@@ -206,6 +268,9 @@ pub(crate) fn scrubbed(command: &mut Command) -> &mut Command {
     command.env_clear().envs(kept)
 }
 
+/// Signals that a process does not get for what it does, and no limit of ours sends.
+const OF_OTHERS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::KILL, Signal::TERM];
+
 /// Runs a command in a process group of its own to its end, or ends the whole group after a time. None where it ended with
 /// exit code 0.
 pub(super) fn wait(command: &mut Command, patience: Duration) -> Result<Option<Death>> {
@@ -220,6 +285,9 @@ pub(super) fn wait(command: &mut Command, patience: Duration) -> Result<Option<D
         None => death("timed-out", format!("not done after {} s; it was ended", patience.as_secs())),
         Some(status) if status.success() => None,
         Some(status) => match status.signal() {
+            Some(signal) if OF_OTHERS.iter().any(|other| other.as_raw() == signal) => {
+                death("killed", format!("{status}, by the system for want of memory or by somebody: {said}"))
+            }
             Some(_) => death("crashed", format!("{status}: {said}")),
             None => death("failed", said),
         },

@@ -17,6 +17,7 @@ use super::engine;
 use super::event::{self, Ended, Generation, Plan, Resumed, Run};
 use super::job;
 use super::ledger::Ledger;
+use super::machine::Machine;
 use super::places::Places;
 use super::proposer::{self, Desk, Proposer};
 use super::select::{self, Donor, Source};
@@ -91,16 +92,7 @@ impl Search {
             );
         }
         let engine = engine::of(&state.run.settings.engine, &folder, state.run.settings.cards)?;
-        match (&state.run.card, &engine.machine(&folder)?.card) {
-            (Ok(known), Ok(card)) if known.name != card.name => bail!(
-                "the run was made on {}, and this machine has {}: times of different cards are not comparable. Resume it \
-                 there, or start a new run",
-                known.name,
-                card.name
-            ),
-            (Ok(known), Err(why)) => bail!("the run was made on {}, and there is no card here: {why}", known.name),
-            _ => {}
-        }
+        is_as_before(&state.run, &engine.machine(&folder)?)?;
         let mut settings = state.run.settings.clone();
         change(&mut settings);
         let proposers = parsed(&settings)?;
@@ -211,6 +203,35 @@ impl Search {
     fn seconds(&self) -> f64 {
         self.before + self.started.elapsed().as_secs_f64()
     }
+}
+
+/// An error where a run would go on with something else than it began with: what is found would not be comparable.
+fn is_as_before(run: &Run, machine: &Machine) -> Result<()> {
+    let differs = |was: String, is: String| {
+        bail!(
+            "the run was made {was}, and {is}: what is found would not be comparable. Resume it as it began, or start a new run \
+             (--answers takes the answers of models along)"
+        )
+    };
+    match (&run.card, &machine.card) {
+        (Ok(known), Ok(card)) if known.name != card.name => {
+            return differs(format!("on {}", known.name), format!("this machine has {}", card.name));
+        }
+        (Ok(known), Err(why)) => bail!("the run was made on {}, and there is no card here: {why}", known.name),
+        _ => {}
+    }
+    match (&run.compiler, &machine.compiler) {
+        (Ok(known), Ok(found)) if known != found => {
+            return differs(format!("with nvcc {known}"), format!("this machine has {found}"));
+        }
+        (Ok(known), Err(why)) => bail!("the run was made with nvcc {known}, and there is none here: {why}"),
+        (Err(_), Ok(found)) => return differs("without nvcc".to_owned(), format!("this machine has {found}")),
+        _ => {}
+    }
+    if run.version != bundle::version() {
+        return differs(format!("by kernels {}", run.version), format!("this is {}", bundle::version()));
+    }
+    Ok(())
 }
 
 fn parsed(settings: &Settings) -> Result<Vec<(String, Proposer)>> {

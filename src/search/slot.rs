@@ -43,12 +43,15 @@ pub(super) fn run(
     }
     let bytes = serde_json::to_vec(&sources)?;
     let tree = desk.journal.lock().unwrap_or_else(PoisonError::into_inner).put(&bytes)?;
+    let start = serde_json::to_vec(&desk.task.start)?;
+    let start = desk.journal.lock().unwrap_or_else(PoisonError::into_inner).put(&start)?;
     let run = &desk.state.run;
-    let job = |work| Job { work, tree: tree.clone(), arch: run.arch, patience: run.settings.patience };
+    let (compiler, patience) = (run.compiler.clone().ok(), run.settings.patience);
+    let job = |work| Job { work, tree: tree.clone(), arch: run.arch, compiler: compiler.clone(), patience };
     let built: Done<Built> = {
         let _place = places.compiler();
         doing(&format!("candidate {id}: compiling"));
-        job::carry_out(places.engine(), desk.run, &format!("compile-{tree}"), &job(Work::Compile))?
+        job::carry_out_candidate(places.engine(), desk.run, &format!("compile-{tree}"), &job(Work::Compile), &start)?
     };
     let code = built.result.as_ref().and_then(|built| built.code.clone());
     let passed =
@@ -63,7 +66,7 @@ pub(super) fn run(
     let place = places.card(None);
     doing(&format!("candidate {id}: on card {}", place.number));
     let work = job(Work::Judge { ordinal: places.engine().ordinal(place.number) });
-    let verdict = job::carry_out(places.engine(), desk.run, &format!("judge-{code}"), &work)?;
+    let verdict = job::carry_out_candidate(places.engine(), desk.run, &format!("judge-{code}"), &work, &start)?;
     send(Step::Judged(Box::new(verdict)));
     Ok(())
 }

@@ -19,6 +19,7 @@
 mod card;
 mod compile;
 mod record;
+mod search;
 mod stand_in;
 mod suite;
 #[path = "../support/mod.rs"]

@@ -58,6 +58,7 @@ mod prompt;
 mod publish;
 mod search;
 mod search_agent;
+mod search_machine;
 mod search_model;
 mod search_pages;
 mod searched;

@@ -113,7 +113,7 @@ impl Engine for Slurm {
     }
 
     fn machine(&self, run: &Path) -> Result<Machine> {
-        let job = Job { work: Work::Machine, tree: String::new(), arch: 0, patience: 600 };
+        let job = Job { work: Work::Machine, tree: String::new(), arch: 0, compiler: None, patience: 600 };
         let done: Done<Machine> = job::carry_out(self, run, "machine", &job)?;
         let died = || done.died.map_or_else(String::new, |death| death.text);
         done.result.with_context(|| format!("no node says what card it has: {}", died()))
@@ -270,10 +270,10 @@ impl Shared {
 impl Entry {
     /// To be submitted again, or given up.
     fn again(&mut self, why: &str, state: &str) {
-        self.element = None;
+        let element = self.element.take().unwrap_or_default();
         if self.tries >= TRIES || state.starts_with("TIMEOUT") {
             let kind = if state.starts_with("TIMEOUT") { "timed-out" } else { "lost" };
-            let text = format!("{why}; submitted {} times", self.tries);
+            let text = format!("{why}; submitted {} times, and jobs/{element}.log has what it said", self.tries);
             self.death = Some(Death { kind: kind.to_owned(), text });
         }
     }
