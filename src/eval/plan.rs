@@ -170,6 +170,10 @@ impl Plan {
     pub(crate) fn again(begun: &Header, run: &Path) -> Result<Self> {
         let plan = Self::open(begun.clone())?;
         let mut changed = Vec::new();
+        // Runs of earlier versions do not say theirs.
+        if plan.header.kernels != begun.kernels && !begun.kernels.is_empty() {
+            changed.push(format!("the program (kernels {}, now {})", begun.kernels, plan.header.kernels));
+        }
         if plan.header.skills != begun.skills {
             changed.push("the skill".to_owned());
         }

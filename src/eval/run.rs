@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::desk::Desk;
@@ -38,6 +38,7 @@ pub(crate) fn run(plan: &Plan, folder: &Path, resume: bool, tell: &mut dyn FnMut
     let lab = Lab::find(plan.tasks.iter().map(|task| &task.about))?;
     let (mut journal, mut rows) = if resume {
         let (journal, events) = Journal::open(folder)?;
+        is_the_machine(&events, &lab, folder)?;
         (journal, rows_of(&events)?)
     } else {
         let mut journal = Journal::create(folder, &plan.header)?;
@@ -62,6 +63,21 @@ pub(crate) fn read(folder: &Path) -> Result<(Header, Vec<Row>)> {
     let header = serde_json::from_value(first.data.clone());
     let header = header.with_context(|| format!("{} is no run of `kernels skills eval`", folder.display()))?;
     Ok((header, rows_of(&events)?.into_values().collect()))
+}
+
+/// An error where a run that goes on was begun with another card.
+fn is_the_machine(events: &[crate::journal::Event], lab: &Lab, folder: &Path) -> Result<()> {
+    let Some(machine) = events.iter().find(|event| event.kind == MACHINE) else { return Ok(()) };
+    let (begun, now) = (machine.data["card"].as_str(), lab.card.as_ref().map(String::as_str));
+    if begun == now.ok() {
+        return Ok(());
+    }
+    bail!(
+        "{} was begun {}, and here is {}: what another card judges is not comparable. Go on with it there, or start a new run",
+        folder.display(),
+        begun.map_or_else(|| "without a card".to_owned(), |card| format!("on {card}")),
+        now.map_or_else(|why| format!("none ({why})"), str::to_owned)
+    )
 }
 
 fn rows_of(events: &[crate::journal::Event]) -> Result<BTreeMap<Key, Row>> {

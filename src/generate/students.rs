@@ -141,8 +141,9 @@ impl Students {
         };
         let folder = self.folder.join("students").join(name);
         let begun = folder.join("events.jsonl").exists();
-        let plan = if begun { Plan::again(&eval::run::read(&folder)?.0, &folder)? } else { Plan::open(header)? };
-        eval::run(&plan, &folder, begun, &mut |_, _| ())
+        let plan = if begun { Plan::again(&eval::run::read(&folder)?.0, &folder) } else { Plan::open(header) };
+        let rows = plan.and_then(|plan| eval::run(&plan, &folder, begun, &mut |_, _| ()));
+        rows.with_context(|| format!("the students' run; remove {} to begin it anew", folder.display()))
     }
 
     /// What a draft changes on these tasks, and its rows.

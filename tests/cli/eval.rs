@@ -401,6 +401,26 @@ fn a_killed_run_goes_on_and_does_nothing_twice() {
     eval(&test, &["--resume", "run"]).expect(1, &["the task one changed since"]);
 }
 
+/// Rows of two programs or of two cards are not one run.
+#[test]
+fn skills_eval_resume_with_another_program_or_card() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let agent = agent(&test, "good", "echo 42 > answer.txt\n");
+    eval(&test, &["--tasks", "tasks", "--arms", "without", "--agent", &agent, "--out", "run"]).expect(0, &[]);
+    let events = fs::read_to_string(test.at("run/events.jsonl")).unwrap();
+    for (there, other, words) in [
+        ("\"kernels\":\"", "\"kernels\":\"0.0.1 of ", "the program (kernels 0.0.1 of "),
+        ("\"card\":null", "\"card\":\"NVIDIA T4\"", "was begun on NVIDIA T4, and here is none"),
+    ] {
+        assert_eq!(events.matches(there).count(), 1, "{events}");
+        test.write("run/events.jsonl", events.replace(there, other));
+        eval(&test, &["--resume", "run"]).expect(1, &[words, "tart a new run"]);
+    }
+    test.write("run/events.jsonl", events);
+    eval(&test, &["--resume", "run"]).expect(0, &[]);
+}
+
 /// Of the tasks that measure the bundled skill, those that need no compiler. tests/cuda has one that does, evals/prove has all.
 #[test]
 fn skills_eval_check_evals() {
