@@ -176,7 +176,8 @@ fn is_of_the_machine(error: &Error) -> bool {
     // The last two are compilers that the system killed, for want of memory say.
     let words = ["No space left on device", "died due to signal 9", "Killed signal terminated program"];
     let text = format!("{error:#}");
-    error.chain().any(|cause| cause.is::<io::Error>()) || words.iter().any(|words| text.contains(words))
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some())
+        || words.iter().any(|words| text.contains(words))
 }
 
 /// An error where a node's compiler is not the run's.

@@ -210,7 +210,7 @@ pub(super) fn carry_out_candidate<T: DeserializeOwned + Serialize>(
     if !control.is_ok_and(|done| done.result.is_some()) {
         return Err(failed);
     }
-    match carry_out(engine, run, key, job).map_err(|error| error.downcast::<Failed>()) {
+    match carry_out(engine, run, key, job).map_err(anyhow::Error::downcast::<Failed>) {
         Err(Ok(Failed { died, .. })) => {
             publish(run, key, &Done::<T> { result: None, died: Some(died), started: begun, ended: now() })?;
             known(run, key).with_context(|| format!("cannot read {}", result_file(run, key).display()))

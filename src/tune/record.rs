@@ -143,8 +143,8 @@ pub(crate) fn undone(project: &Project) -> Result<Undone> {
 /// Whether a table has neither a row nor its comment, and still has the row in whose place it stood. The comment names that row, so
 /// that the rows of the table are compared and not the text.
 fn is_absent(project: &Project, row: &Written, text: &str) -> bool {
-    let tunings = project.spec.tunings.iter().filter(|tuning| tuning.file == row.file && tuning.table == row.table);
-    let Some(table) = tunings.filter_map(|tuning| Table::read(tuning, text).ok()).next() else { return false };
+    let mut tunings = project.spec.tunings.iter().filter(|tuning| tuning.file == row.file && tuning.table == row.table);
+    let Some(table) = tunings.find_map(|tuning| Table::read(tuning, text).ok()) else { return false };
     let count = |wanted: &str| (0..table.rows.len()).filter(|at| table.row(*at) == wanted).count();
     let mut comment = row.is.lines().map(str::trim).filter(|line| line.starts_with("//"));
     // One that was inserted took no row's place.

@@ -62,11 +62,11 @@ fn search_run_whose_worker_is_killed() {
     let run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let worker = || {
         let all = fs::read_dir("/proc").unwrap().flatten();
-        let of_the_run = all.filter(|process| {
+        let mut of_the_run = all.filter(|process| {
             let line = fs::read_to_string(process.path().join("cmdline")).unwrap_or_default();
             line.contains("__worker") && line.contains(&format!("{}\"", test.at("run").display()))
         });
-        of_the_run.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok()).next()
+        of_the_run.find_map(|process| process.file_name().to_str()?.parse::<i32>().ok())
     };
     wait_until("a worker compiles", || worker().is_some());
     std::thread::sleep(Duration::from_millis(200));
