@@ -29,6 +29,10 @@ def test_what_is_wrong_is_named(kernel, device):
         (lambda: kernel.rms_norm_(x[:1].expand(4, 64)), r"rms_norm_: x must have rows .* with strides \[0, 1\]"),
         (lambda: kernel.add_rms_norm(x, x[:3]), r"add_rms_norm: residual must have x's shape, \[4, 64\] .* \[3, 64\]"),
         (lambda: kernel.add_rms_norm(x, x.half()), r"add_rms_norm: residual must be of x's dtype, but is Half"),
+        (lambda: kernel.add_rms_norm_(x, x), "add_rms_norm_: the elements of x and residual overlap"),
+        (lambda: kernel.add_rms_norm_(x[:, 1:], x[:, :-1]), "the elements of x and residual overlap"),
+        (lambda: kernel.add_rms_norm_(x[1:], x[:3]), "the elements of x and residual overlap"),
+        (lambda: kernel.add_rms_norm_(x[::2], x[1:3]), "the elements of x and residual overlap"),
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()
@@ -37,6 +41,22 @@ def test_what_is_wrong_is_named(kernel, device):
 def test_tensors_on_no_card_are_named(kernel):
     with pytest.raises(RuntimeError, match="rms_norm: x must be on a CUDA device"):
         kernel.rms_norm(torch.ones(4, 64))
+
+
+def test_slices_of_one_tensor_overlap_nowhere(kernel):
+    """They pass that check, and are refused for the next reason."""
+    x = torch.ones(8, 64)
+    for one, other in [
+        (x[:, :32], x[:, 32:]),
+        (x[::2], x[1::2]),
+        (x[4:], x[:4]),
+        (x[:4, :32], x[::2, 32:]),
+        (x[:0], x[:0]),
+        (x[:, :0], x[:, :0]),
+    ]:
+        for a, b in ((one, other), (other, one)):
+            with pytest.raises(RuntimeError, match="add_rms_norm_: x must be on a CUDA device"):
+                kernel.add_rms_norm_(a, b)
 
 
 def test_an_op_in_place_refuses_a_gradient(kernel):
@@ -114,6 +134,7 @@ def references():
 
     yield "DiffusersRMSNorm", lambda: diffusers(elementwise_affine=False)
     yield "DiffusersRMSNorm", lambda: diffusers()
+    yield "DiffusersRMSNorm", lambda: diffusers(bias=True)
 
     def qwen3():
         return pytest.importorskip("transformers.models.qwen3.modeling_qwen3").Qwen3RMSNorm(64)
@@ -131,23 +152,46 @@ def test_a_layer_stands_in_for_its_model_s(layer, make):
     validated(type(make()), layer)
 
 
+def drawn(make, device, dtype):
+    """A module with weights that hide nothing, and inputs: normal numbers, and some so small that eps shows."""
+    module = make().to(device, dtype)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    shape = (4, 16) if getattr(module, "normalized_shape", None) == (4, 16) else (64,)
+    x = Draw(device, dtype)(3, 5, *shape)
+    return module, (x, x * 0.01)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layer, make", list(references()))
+def test_a_layer_asks_for_what_its_module_computes(kernel, monkeypatch, layer, make, dtype):
+    """Without a card: the formula stands in for the op."""
+
+    def formula(x, weight, eps, offset=0.0, round_first=False):
+        weight = None if weight is None else weight.double()
+        return norm(x.double(), weight, eps, offset, dtype if round_first else None).to(dtype)
+
+    forward = getattr(kernel.layers, layer).forward
+    monkeypatch.setitem(forward.__globals__, "rms_norm", formula)
+    module, inputs = drawn(make, "cpu", dtype)
+    with torch.no_grad():
+        for x in inputs:
+            # A bias may cancel what was rounded in front of it.
+            assert_near(forward(module, x), module(x).double(), 4, cancels=True)
+
+
 @needs_card
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("layer, make", list(references()))
 def test_a_kernelized_module_computes_the_same(layer, make, dtype):
-    module = make().to(DEVICE, dtype)
-    for parameter in module.parameters():
-        torch.nn.init.normal_(parameter)
-    x = (
-        Draw(DEVICE, dtype)(3, 5, 4, 16)
-        if getattr(module, "normalized_shape", None) == (4, 16)
-        else Draw(DEVICE, dtype)(3, 5, 64)
-    )
-    before = module(x)
+    module, inputs = drawn(make, DEVICE, dtype)
+    before = [module(x) for x in inputs]
+    biased = getattr(module, "bias", None) is not None  # it may cancel what was rounded in front of it
     mine = kernelized(module, layer, Mode.TRAINING | Mode.TORCH_COMPILE)
-    assert_near(mine(x), before.double(), 3)
     compiled = torch.compile(mine, fullgraph=True)
-    assert_near(compiled(x), before.double(), 3)
+    for x, right in zip(inputs, before):
+        assert_near(mine(x), right.double(), 3, cancels=biased)
+        assert_near(compiled(x), right.double(), 3, cancels=biased)
 
 
 @needs_card

@@ -70,12 +70,31 @@ std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& x, const Tensor& residual,
   return {std::move(out), std::move(sum)};
 }
 
+// Whether rows of a and b, as many and as wide, have an element in common. They may be slices of one tensor.
+bool overlap(const Call& call, const Rows& a, const Rows& b) {
+  if (a.count == 0 || a.width == 0) return false;
+  const auto address = [](const Rows& rows) { return reinterpret_cast<uintptr_t>(rows.data); };
+  const Rows &low = address(a) <= address(b) ? a : b, &high = address(a) <= address(b) ? b : a;
+  const int64_t width = low.width * call.element_size(), last = low.count - 1;
+  const int64_t step = low.stride * call.element_size(), other = high.stride * call.element_size();
+  for (int64_t i = 0; i < high.count; ++i) {
+    const int64_t begin = static_cast<int64_t>(address(high) - address(low)) + i * other;
+    const int64_t row = begin / step < last ? begin / step : last, into = begin - row * step;
+    if (into < width || (row < last && step - into < width)) return true;
+    if (row == last || step == other) return false;  // the next row lies beyond, or between the next two as this one
+  }
+  return false;
+}
+
 void add_rms_norm_in_place(const Tensor& x, const Tensor& residual, const OptionalTensor& weight, double eps,
                            double weight_offset, bool round_first) {
   Call call("add_rms_norm_", "x", x);
   const Array &a = call.first(), b = call.array("residual", residual);
   call.same_shape(b, a);
   const Rows in = call.rows(a), add = call.rows(b);
+  if (overlap(call, in, add)) {
+    call.fail("the elements of x and residual overlap: both are written; pass a copy of one, or use add_rms_norm");
+  }
   const void* w = call.row("weight", weight, in.width);
   call.begin();
   call.check(add_rms_norm_launch(in.data, add.data, in.data, add.data, w, in.count, in.width, in.stride, add.stride,

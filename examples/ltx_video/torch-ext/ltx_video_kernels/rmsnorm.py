@@ -149,7 +149,7 @@ def add_rms_norm_(
     round_first: bool = False,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """:func:`add_rms_norm` with the sum written over ``residual`` and its norm over ``x``; rows must be one distance
-    apart. Returns ``(x, residual)``. Without gradients."""
+    apart, and the two may have no element in common. Returns ``(x, residual)``. Without gradients."""
     _refuse_gradient("add_rms_norm_", x, residual, weight)
     _add_rms_norm_(x, residual, weight, eps, weight_offset, round_first)
     _written((x, residual))

@@ -19,7 +19,8 @@ class RMSNorm(nn.Module):
     eps: Optional[float]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
+        # torch computes in float32, and takes its epsilon for 16 bits as well.
+        eps = torch.finfo(torch.float32).eps if self.eps is None else self.eps
         if len(self.normalized_shape) == 1:
             return rms_norm(x, self.weight, eps)
         weight = None if self.weight is None else self.weight.flatten()
@@ -27,17 +28,19 @@ class RMSNorm(nn.Module):
 
 
 class DiffusersRMSNorm(nn.Module):
-    """For ``diffusers.models.normalization.RMSNorm`` without a bias: LTX-Video's norm1 and norm2, which have no weight
-    either. It rounds before the weight."""
+    """For ``diffusers.models.normalization.RMSNorm``: LTX-Video's norm1 and norm2, which have no weight. It rounds
+    before the weight, and again before a bias."""
 
     can_torch_compile = True
     has_backward = True
 
     weight: Optional[torch.Tensor]
+    bias: Optional[torch.Tensor]
     eps: float
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return rms_norm(hidden_states, self.weight, self.eps, 0.0, True)
+        out = rms_norm(hidden_states, self.weight, self.eps, 0.0, True)
+        return out if self.bias is None else out + self.bias
 
 
 class TransformersRMSNorm(nn.Module):
