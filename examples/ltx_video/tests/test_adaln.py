@@ -109,11 +109,41 @@ def test_a_layer_stands_in_for_its_model_s(layer, make):
     validated(type(make()), layer)
 
 
+LAYER_NORMS = [
+    (96, {}),
+    (96, {"bias": False}),
+    (96, {"elementwise_affine": False}),
+    ((4, 24), {}),
+    ((4, 24), {"elementwise_affine": False}),
+    ((2, 3, 16), {"bias": False}),
+]
+
+
+def layer_norm_of(shape, options, device):
+    module = torch.nn.LayerNorm(shape, **options).to(device)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    return module, Draw(device, torch.float32)(3, 5, *module.normalized_shape)
+
+
+@pytest.mark.parametrize("shape, options", LAYER_NORMS)
+def test_a_layer_asks_for_what_layer_norm_computes(kernel, monkeypatch, shape, options):
+    """Without a card: the formula stands in for the op."""
+
+    def formula(x, weight, bias, eps):
+        return normed(x, weight, bias, eps, layer=True)
+
+    forward = kernel.layers.LayerNorm.forward
+    monkeypatch.setitem(forward.__globals__, "layer_norm", formula)
+    module, x = layer_norm_of(shape, options, "cpu")
+    with torch.no_grad():
+        torch.testing.assert_close(forward(module, x), module(x))
+
+
 @needs_card
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}])
-def test_a_kernelized_layer_norm_computes_the_same(options):
-    module = torch.nn.LayerNorm(96, **options).to(DEVICE)
-    x = Draw(DEVICE, torch.float32)(3, 5, 96)
+@pytest.mark.parametrize("shape, options", LAYER_NORMS)
+def test_a_kernelized_layer_norm_computes_the_same(shape, options):
+    module, x = layer_norm_of(shape, options, DEVICE)
     with torch.no_grad():
         before = module(x)
         mine = kernelized(module, "LayerNorm", Mode.INFERENCE | Mode.TORCH_COMPILE)

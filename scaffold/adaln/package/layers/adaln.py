@@ -12,17 +12,23 @@ from ..adaln import adaln, gate_residual, gate_residual_adaln, layer_norm
 
 
 class LayerNorm(nn.Module):
-    """For ``torch.nn.LayerNorm`` over one dimension."""
+    """For ``torch.nn.LayerNorm``."""
 
     can_torch_compile = True
     has_backward = False
 
+    normalized_shape: tuple
     weight: Optional[torch.Tensor]
     bias: Optional[torch.Tensor]
     eps: float
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return layer_norm(input, self.weight, self.bias, self.eps)
+        if len(self.normalized_shape) == 1:
+            return layer_norm(input, self.weight, self.bias, self.eps)
+        weight = None if self.weight is None else self.weight.flatten()
+        bias = None if self.bias is None else self.bias.flatten()
+        out = layer_norm(input.flatten(-len(self.normalized_shape)), weight, bias, self.eps)
+        return out.view(input.shape)
 
 
 class LTXVideoTransformerBlock(nn.Module):
