@@ -28,6 +28,9 @@ def test_what_is_wrong_is_named(kernel, device):
             r"rope: q must be \[batch, tokens, heads, head_dim\], or the same with",
         ),
         (lambda: rope(q, k.float(), table, table), "rope: k must be of q's dtype, but is Float"),
+        (lambda: rope(q[:1], k[0], table, table), "rope: k must have q's 4 dimensions, but has 3"),
+        (lambda: rope(q[0], k[:1], table, table), "rope: k must have q's 3 dimensions, but has 4"),
+        (lambda: kernel.rope_(q[:1], k[0], table, table), "rope_: k must have q's 4 dimensions, but has 3"),
         (
             lambda: rope(q, k[:, :5], table, table),
             r"rope: k must have q's batch 2, tokens 6 and head_dim 64, .* 5 and 64",
@@ -52,12 +55,27 @@ def test_what_is_wrong_is_named(kernel, device):
             "rope_: q must have the elements of a head",
         ),
         # [of qk_norm_rope]
+        (lambda: both(q[:1], k[0], weight, weight, table, table), "qk_norm_rope: k must have q's 4 dimensions"),
         (lambda: both(q, k, weight[1:], weight, table, table), r"qk_norm_rope: q_weight must be \[64\]"),
         (lambda: both(q, k, weight, weight.float(), table, table), "qk_norm_rope: k_weight must be of q's dtype"),
         # [end of]
     ]:
         with pytest.raises(RuntimeError, match=message):
             call()
+
+
+def test_a_fake_refuses_k_of_other_dimensions(kernel):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        q, table = torch.empty(1, 6, 4, 64), torch.empty(1, 6, 64)
+        for call in (
+            lambda k: kernel.rope(q, k, table, table),
+            lambda k: kernel.qk_norm_rope(q, k, None, None, table, table),
+        ):
+            assert call(q[:, :, :2])[1].shape == (1, 6, 2, 64)
+            with pytest.raises(RuntimeError, match="k must have q's 4 dimensions, but has 3"):
+                call(q[0])
 
 
 def test_tensors_on_no_card_are_named(kernel):
@@ -146,6 +164,13 @@ def test_the_layer_stands_in_for_its_model_s(kernel):
     if not isinstance(function, torch.nn.Module):  # where transformers was told to do without the Hub's kernels
         function = kernels.use_kernel_forward_from_hub("rotary_pos_emb")(function)
     validated(type(function), "ApplyRotaryPosEmb")
+
+
+def test_the_layer_refuses_a_table_of_pairs(kernel):
+    """gpt_oss's, under the same name of a layer."""
+    q, k, table = torch.ones(1, 4, 5, 64), torch.ones(1, 2, 5, 64), torch.ones(1, 5, 32)
+    with pytest.raises(ValueError, match="cos must have a column for each of the 64 elements of a head, .* but has 32"):
+        kernel.layers.ApplyRotaryPosEmb()(q, k, table, table)
 
 
 @needs_card

@@ -48,6 +48,7 @@ using binding::Tensor;
 // q, k or an output of them: [batch, tokens, heads, head_dim], whatever order torch has them in.
 struct Heads {
   void* data = nullptr;
+  int64_t dims = 0;  // 3 without batch
   int64_t batch = 0, tokens = 0, heads = 0, head_dim = 0;
   int64_t batch_stride = 0, token_stride = 0, head_stride = 0;
   Tensor copy;
@@ -67,7 +68,7 @@ Heads heads_of(const Call& call, const Array& a, bool heads_first) {
   }
   const int64_t head = a.dims - (heads_first ? 3 : 2), token = a.dims - (heads_first ? 2 : 3);
   Heads h;
-  h.data = a.data;
+  h.data = a.data, h.dims = a.dims;
   h.batch = a.dims == 4 ? a.sizes[0] : 1, h.batch_stride = a.dims == 4 ? a.strides[0] : 0;
   h.tokens = a.sizes[token], h.token_stride = a.strides[token];
   h.heads = a.sizes[head], h.head_stride = a.strides[head];
@@ -97,6 +98,7 @@ Heads in_place(const Call& call, const char* name, const Tensor& t, bool heads_f
 }
 
 void check_k(const Call& call, const Heads& q, const Heads& k) {
+  if (k.dims != q.dims) call.fail("k must have q's ", q.dims, " dimensions, but has ", k.dims);
   if (k.batch != q.batch || k.tokens != q.tokens || k.head_dim != q.head_dim) {
     call.fail("k must have q's batch ", q.batch, ", tokens ", q.tokens, " and head_dim ", q.head_dim, ", but has ",
               k.batch, ", ", k.tokens, " and ", k.head_dim);
@@ -129,7 +131,8 @@ Tables tables_of(const Call& call, const Tensor& cos, const Tensor& sin, const H
 }
 
 // An output lies in memory by tokens, as a projection writes it, in whatever order torch has its dimensions.
-Tensor output(const Call& call, const Heads& like, int64_t dims, bool heads_first, Heads& out) {
+Tensor output(const Call& call, const Heads& like, bool heads_first, Heads& out) {
+  const int64_t dims = like.dims;
   Shape shape = dims == 4 ? Shape{like.batch, like.tokens, like.heads, like.head_dim}
                           : Shape{like.tokens, like.heads, like.head_dim};
   out.batch_stride = dims == 4 ? shape.strides[0] : 0;
@@ -170,10 +173,9 @@ std::tuple<Tensor, Tensor> rope(const Tensor& q, const OptionalTensor& k, const 
   Call call("rope", "q", q);
   const Pair in = pair_of(call, q, k, cos, sin, rotary_dim, heads_first, false);
   call.begin();
-  const int64_t dims = call.first().dims;
   Heads a, b;
-  Tensor q_out = output(call, in.q, dims, heads_first, a);
-  Tensor k_out = k.present() ? output(call, in.k, dims, heads_first, b) : call.empty(Shape{0});
+  Tensor q_out = output(call, in.q, heads_first, a);
+  Tensor k_out = k.present() ? output(call, in.k, heads_first, b) : call.empty(Shape{0});
   call.check(
       rope_launch(a.data, b.data, in.q.data, in.k.data, in.tables.cos, in.tables.sin, in.q.batch, in.q.tokens,
                   in.q.heads, in.k.heads, in.q.head_dim, rotary_dim, a.batch_stride, a.token_stride, a.head_stride,
@@ -206,10 +208,9 @@ std::tuple<Tensor, Tensor> qk_norm_rope(const Tensor& q, const OptionalTensor& k
   const void* q_row = call.row("q_weight", q_weight, in.q.head_dim);
   const void* k_row = call.row("k_weight", k_weight, in.q.head_dim);
   call.begin();
-  const int64_t dims = call.first().dims;
   Heads a, b;
-  Tensor q_out = output(call, in.q, dims, heads_first, a);
-  Tensor k_out = k.present() ? output(call, in.k, dims, heads_first, b) : call.empty(Shape{0});
+  Tensor q_out = output(call, in.q, heads_first, a);
+  Tensor k_out = k.present() ? output(call, in.k, heads_first, b) : call.empty(Shape{0});
   call.check(
       qk_norm_rope_launch(a.data, b.data, in.q.data, in.k.data, q_row, k_row, in.tables.cos, in.tables.sin, in.q.batch,
                           in.q.tokens, in.q.heads, in.k.heads, in.q.head_dim, rotary_dim, a.batch_stride,

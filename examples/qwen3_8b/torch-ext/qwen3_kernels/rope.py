@@ -19,23 +19,28 @@ _written = torch.autograd.graph.increment_version
 _OneOrTwo = Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
 
-def _output(x: Optional[torch.Tensor], like: torch.Tensor, heads_first: bool) -> torch.Tensor:
+def _output(x: torch.Tensor, heads_first: bool) -> torch.Tensor:
     # By tokens in memory, whatever the order of the dimensions.
-    if x is None:
-        return like.new_empty(0)
     if heads_first:
         return x.new_empty(x.transpose(-3, -2).shape).transpose(-3, -2)
     return x.new_empty(x.shape)
 
 
+def _outputs(op: str, q: torch.Tensor, k: Optional[torch.Tensor], heads_first: bool):
+    if k is None:
+        return _output(q, heads_first), q.new_empty(0)
+    torch._check(k.dim() == q.dim(), lambda: f"{op}: k must have q's {q.dim()} dimensions, but has {k.dim()}")
+    return _output(q, heads_first), _output(k, heads_first)
+
+
 @torch.library.register_fake(add_op_namespace_prefix("rope"))
 def _(q, k, cos, sin, rotary_dim, heads_first=False, inverse=False):
-    return _output(q, q, heads_first), _output(k, q, heads_first)
+    return _outputs("rope", q, k, heads_first)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("qk_norm_rope"))
 def _(q, k, q_weight, k_weight, cos, sin, rotary_dim, eps, weight_offset=0.0, round_first=False, heads_first=False):
-    return _output(q, q, heads_first), _output(k, q, heads_first)
+    return _outputs("qk_norm_rope", q, k, heads_first)
 
 
 class _Rope(torch.autograd.Function):
@@ -168,6 +173,8 @@ def qk_norm_rope_(
 def apply_rotary_pos_emb(
     q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, unsqueeze_dim: int = 1
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The function of this name in transformers' models: q and k are ``[batch, heads, tokens, head_dim]``, or
-    ``[batch, tokens, heads, head_dim]`` with ``unsqueeze_dim=2``, and cos has a column for each element rotated."""
+    """The function of this name in Llama, Qwen3 and their kin in transformers: q and k are
+    ``[batch, heads, tokens, head_dim]``, or ``[batch, tokens, heads, head_dim]`` with ``unsqueeze_dim=2``, and cos has
+    a column for each element rotated. Not gpt_oss's, whose cos has a column for each pair, and not nanochat's, which
+    turns the other way: :func:`rope` computes both, the second with ``inverse``."""
     return rope(q, k, cos, sin, cos.shape[-1], unsqueeze_dim == 1)
