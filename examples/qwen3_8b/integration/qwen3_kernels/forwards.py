@@ -14,6 +14,7 @@ from transformers.cache_utils import DynamicCache
 
 from .errors import OptimizeError
 from .families import Family
+from .hooks import observed, watched
 
 try:
     from transformers.cache_utils import DynamicLayer
@@ -22,6 +23,8 @@ except ImportError:  # an older cache, which is never filled directly
 
 # What the model tells its attention, through the layers' arguments.
 ONLY_CAUSAL = "qwen3_kernels_only_causal"
+# And its layers: those, by their index, whose output goes to a module that somebody observes.
+OBSERVED_NEXT = "qwen3_kernels_observed_next"
 
 
 def norm(kernel, family: Family, stock: type):
@@ -52,38 +55,60 @@ def _refuse_mixed(module, hidden_states, residual):
     )
 
 
-def _one_tensor(layer) -> bool:
-    # Hooks on a layer, such as those of output_hidden_states, must see the output of the stock layer.
-    # So must a checkpoint, which saves tensor arguments but not tensors in a list.
-    return bool(layer._forward_hooks) or (layer.gradient_checkpointing and layer.training)
+def _one_tensor(layer, observed_next) -> bool:
+    # Hooks on a layer, such as those of output_hidden_states, must see the output of the stock layer, and hooks on what
+    # comes next its input. So must a checkpoint, which saves tensor arguments but not tensors in a list.
+    return (
+        observed(layer)
+        or (layer.gradient_checkpointing and layer.training)
+        or (bool(observed_next) and layer._modules["self_attn"].layer_idx in observed_next)
+    )
+
+
+def _apart(norm):
+    """The norm, which gets one tensor, as in the stock layer, for somebody observes it."""
+
+    def added(hidden_states, residual=None):
+        if residual is None:
+            return norm(hidden_states)
+        residual = residual + hidden_states
+        return norm(residual), residual
+
+    return added
 
 
 def layer(kernel, family: Family, stock: type):
     # Here and below, _modules avoids a call of nn.Module.__getattr__ for each child: 14 of some 100 calls per layer.
     def plain(self, hidden_states, **kwargs):
-        own = self._modules
+        own, observed_next = self._modules, kwargs.pop(OBSERVED_NEXT, ())
+        first, second = own["input_layernorm"], own["post_attention_layernorm"]
+        if observed(first, second):
+            first, second = _apart(first), _apart(second)
         if type(hidden_states) is list:
             residual = hidden_states.pop()
-            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+            hidden_states, residual = first(hidden_states.pop(), residual)
         else:
-            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+            residual, hidden_states = hidden_states, first(hidden_states)
         hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
-        hidden_states, residual = own["post_attention_layernorm"](hidden_states, residual)
+        hidden_states, residual = second(hidden_states, residual)
         hidden_states = own["mlp"](hidden_states)
-        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
+        return residual + hidden_states if _one_tensor(self, observed_next) else [hidden_states, residual]
 
     def sandwich(self, hidden_states, **kwargs):
-        own = self._modules
+        own, observed_next = self._modules, kwargs.pop(OBSERVED_NEXT, ())
+        first, second = own["input_layernorm"], own["pre_feedforward_layernorm"]
+        if observed(first, second):
+            first, second = _apart(first), _apart(second)
         if type(hidden_states) is list:
             residual = hidden_states.pop()
-            hidden_states, residual = own["input_layernorm"](hidden_states.pop(), residual)
+            hidden_states, residual = first(hidden_states.pop(), residual)
         else:
-            residual, hidden_states = hidden_states, own["input_layernorm"](hidden_states)
+            residual, hidden_states = hidden_states, first(hidden_states)
         hidden_states, _ = own["self_attn"](hidden_states=hidden_states, **kwargs)
         hidden_states = own["post_attention_layernorm"](hidden_states)
-        hidden_states, residual = own["pre_feedforward_layernorm"](hidden_states, residual)
+        hidden_states, residual = second(hidden_states, residual)
         hidden_states = own["post_feedforward_layernorm"](own["mlp"](hidden_states))
-        return residual + hidden_states if _one_tensor(self) else [hidden_states, residual]
+        return residual + hidden_states if _one_tensor(self, observed_next) else [hidden_states, residual]
 
     return sandwich if family.sandwich else plain
 
@@ -93,26 +118,21 @@ def mlp(kernel, family: Family, stock: type):
 
     def forward(self, x):
         own = self._modules
+        if observed(own["act_fn"]):
+            return stock.forward(self, x)
         return own["down_proj"](swiglu(own["gate_proj"](x), own["up_proj"](x)))
 
     return forward
 
 
 def _through_the_norms(q_norm, k_norm, query, key, q_weight, k_weight) -> bool:
-    # qk_norm_rope has no gradient, and it reads the norms' weights without calling the norms. If a norm has hooks
-    # (accelerate's offloading loads the weight in one), call the norms themselves and then rope.
+    # qk_norm_rope has no gradient, and it reads the norms' weights without calling the norms. If somebody follows a
+    # norm's calls, call the norms themselves and then rope.
     if torch.is_grad_enabled() and (
         query.requires_grad or key.requires_grad or q_weight.requires_grad or k_weight.requires_grad
     ):
         return True
-    return (
-        "_hf_hook" in q_norm.__dict__
-        or "_hf_hook" in k_norm.__dict__
-        or bool(q_norm._forward_hooks)
-        or bool(k_norm._forward_hooks)
-        or query.dtype != q_weight.dtype
-        or key.dtype != k_weight.dtype
-    )
+    return watched(q_norm, k_norm) or query.dtype != q_weight.dtype or key.dtype != k_weight.dtype
 
 
 def _first_of(cache, index: int):
@@ -134,30 +154,35 @@ def _is_empty(cache) -> bool:
     return cache is None or (type(cache) is DynamicCache and cache.get_seq_length() == 0)
 
 
+def _observed_next(model):
+    layers = list(model.layers)[: model.config.num_hidden_layers]
+    after = [*layers[1:], model.norm]
+    if not observed(*after):
+        return ()
+    return tuple(layer.self_attn.layer_idx for layer, one in zip(layers, after) if observed(one))
+
+
 def model(kernel, family: Family, stock: type):
     """The stock forward. It leaves out the mask of a causal attention and says is_causal instead, but not while torch.compile
     traces it: then it makes the mask, with which attention takes up to three times as long. Where the arguments alone say
     that the mask would be causal and nothing else, the attention is told so here."""
+    names = list(inspect.signature(stock.forward).parameters)[1:]
 
     @functools.wraps(stock.forward)
-    def forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None, **kwargs):
-        if (
-            torch.compiler.is_dynamo_compiling()
-            and attention_mask is None
-            and position_ids is None
-            and _is_empty(past_key_values)
-            and getattr(self.config, "is_causal", True)
-            and not getattr(self.config, "use_bidirectional_attention", False)
-        ):
-            kwargs[ONLY_CAUSAL] = True
-        return stock.forward(
-            self,
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            past_key_values=past_key_values,
-            **kwargs,
-        )
+    def forward(self, *args, **kwargs):
+        if torch.compiler.is_dynamo_compiling():
+            given = {**dict(zip(names, args)), **kwargs}
+            if (
+                given.get("attention_mask") is None
+                and given.get("position_ids") is None
+                and _is_empty(given.get("past_key_values"))
+                and getattr(self.config, "is_causal", True)
+                and not getattr(self.config, "use_bidirectional_attention", False)
+            ):
+                kwargs[ONLY_CAUSAL] = True
+        if indices := _observed_next(self):
+            kwargs[OBSERVED_NEXT] = indices
+        return stock.forward(self, *args, **kwargs)
 
     return forward
 

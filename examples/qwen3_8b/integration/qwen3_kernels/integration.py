@@ -8,7 +8,8 @@ import torch
 from . import loader
 from .errors import OptimizeError
 from .families import FAMILIES, Family, family_of
-from .swap import fused, is_own, stock_of, swap
+from .hooks import is_own, observed
+from .swap import fused, stock_of, swap
 
 # The names that the stock forwards may use and must use. Other versions of transformers, whose forwards do something
 # else, are refused, because the replacements would not do it.
@@ -28,6 +29,8 @@ _ATTENTION_MUST = {
 _ATTENTION_MAY = _ATTENTION_MUST | {
     "attention_dropout", "contiguous", "get_interface", "getattr", "reshape", "shape", "training", "transpose", "view",
 }  # fmt: skip
+
+_OR_LATER = "or register it after optimize(): from then on the addition is a launch of its own"
 
 
 def _names(family: Family, kind: str) -> Tuple[set, Optional[set]]:
@@ -118,13 +121,21 @@ def _plan_layer(family: Family, name: str, layer) -> List[Tuple[str, str, torch.
     if family.qk_norm:
         for norm in ("q_norm", "k_norm"):
             plan.append(("RMSNorm", f"{name}.self_attn.{norm}", getattr(layer.self_attn, norm)))
-    # These would not find the tensors in the list that is passed between the layers.
     if layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
         raise OptimizeError(
-            f"{name} has a hook in front of it or on its gradients, which would find no tensor: "
-            f"remove it, or hook {name}.mlp"
+            f"{name} has a hook in front of it or on its gradients, and the addition in front of it is made in its "
+            f"first norm: remove the hook, hook {name}.mlp, {_OR_LATER}"
         )
     return plan
+
+
+def _require_unobserved(family: Family, name: str, norm) -> None:
+    """Of a norm with an addition in it."""
+    second = "pre_feedforward_layernorm" if family.sandwich else "post_attention_layernorm"
+    if name.rpartition(".")[2] in ("norm", "input_layernorm", second) and observed(norm):
+        raise OptimizeError(
+            f"{name} has a hook, and the addition in front of it is made in it: remove the hook, {_OR_LATER}"
+        )
 
 
 def _plan(root) -> List[Tuple[str, torch.nn.Module, Family, str]]:
@@ -153,6 +164,8 @@ def _plan(root) -> List[Tuple[str, torch.nn.Module, Family, str]]:
         for kind, name, module in plan:
             _require_stock(family, kind, name, module)
             _require_plain_parameters(name, module)
+            if kind == "RMSNorm":
+                _require_unobserved(family, name, module)
             found.append((name, module, family, kind))
             planned.add(id(module))
         kinds = ["Model", "RMSNorm", "Attention", "DecoderLayer"] + (["MLP"] if family.silu else [])

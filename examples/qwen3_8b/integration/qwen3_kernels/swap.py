@@ -8,9 +8,7 @@ import functools
 import types
 
 from .forwards import MAKERS
-
-# accelerate's hooks save a module's bound forward under the second name and replace the first.
-_HELD = ("forward", "_old_forward")
+from .hooks import HELD
 
 
 @functools.lru_cache(maxsize=None)
@@ -29,19 +27,11 @@ def stock_of(module):
     return type(module).__dict__.get("_stock")
 
 
-def is_own(module) -> bool:
-    """Whether the module's forward is its class's own, be it under accelerate's hooks."""
-    held = [module.__dict__[name] for name in _HELD if name in module.__dict__]
-    if "_old_forward" in module.__dict__ and "_hf_hook" in module.__dict__:
-        held = [module.__dict__["_old_forward"]]
-    return all(isinstance(one, types.MethodType) and one.__func__ is type(module).forward for one in held)
-
-
 def swap(module, cls: type) -> None:
     before = type(module).forward
     held = [
         name
-        for name in _HELD
+        for name in HELD
         if isinstance(module.__dict__.get(name), types.MethodType) and module.__dict__[name].__func__ is before
     ]
     module.__class__ = cls

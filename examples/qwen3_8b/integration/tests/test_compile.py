@@ -75,6 +75,16 @@ def test_hidden_states_in_a_graph():
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_hooks_in_a_graph():
+    stock = model()
+    ours = optimize(twin(stock), kernel=reference)
+    for one in (stock, ours):
+        for path in ("layers.1", "layers.2.post_attention_layernorm", "layers.0.self_attn.k_norm", "norm"):
+            one.model.get_submodule(path).register_forward_pre_hook(lambda m, given: (given[0] * 2 + 0.5,))
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(ours)(tokens()).logits, stock(tokens()).logits, rtol=1e-5, atol=1e-5)
+
+
 def test_training_in_a_graph():
     stock = model()
     ours = optimize(twin(stock), kernel=reference)
@@ -128,6 +138,15 @@ def test_an_empty_cache_is_none():
     ours = optimize(twin(stock), kernel=reference)
     _, attention = held(ours, lambda call: call(tokens(), past_key_values=DynamicCache(config=ours.config)).logits)
     assert set(attention) == {(False, True)}
+
+
+def test_a_mask_by_position_stays():
+    ours = optimize(model(), kernel=reference).model
+    mask = left_padded(tokens(2, 11), 3, 11)[1]
+    positions = torch.arange(4, 15)[None]
+    for given, masked in (((tokens(),), False), ((tokens(), mask), True), ((tokens(), None, positions), True)):
+        _, attention = held(ours, lambda call, given=given: call(*given))
+        assert {found for found, _ in attention} == {masked}
 
 
 HIDING = {

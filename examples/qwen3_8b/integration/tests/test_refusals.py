@@ -143,10 +143,37 @@ def test_another_transformers(monkeypatch):
 
 
 @pytest.mark.parametrize("hook", ["forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"])
-def test_a_hook_that_would_find_no_tensor(hook):
+def test_a_hook_in_front_of_a_layer(hook):
     ours = model()
     getattr(ours.model.layers[1], f"register_{hook}")(lambda *_: None)
-    refused(ours, "model.layers.1 has a hook in front of it or on its gradients")
+    refused(ours, "model.layers.1 has a hook in front of it or on its gradients, .* or register it after optimize")
+
+
+@pytest.mark.parametrize("hook", ["forward_hook", "forward_pre_hook", "full_backward_hook", "full_backward_pre_hook"])
+@pytest.mark.parametrize(
+    "family, path",
+    [
+        ("qwen3", "model.norm"),
+        ("qwen3", "model.layers.1.input_layernorm"),
+        ("qwen3", "model.layers.2.post_attention_layernorm"),
+        ("gemma2", "model.layers.0.pre_feedforward_layernorm"),
+    ],
+)
+def test_a_hook_on_a_norm_with_an_addition_in_it(family, path, hook):
+    ours = model(family)
+    getattr(ours.get_submodule(path), f"register_{hook}")(lambda *_: None)
+    refused(ours, f"{path} has a hook, and the addition in front of it is made in it: remove the hook, or register it")
+
+
+@pytest.mark.parametrize(
+    "family, path",
+    [("qwen3", "self_attn.k_norm"), ("gemma2", "post_attention_layernorm"), ("gemma2", "post_feedforward_layernorm")],
+)
+def test_a_hook_on_a_norm_of_one_tensor_is_none_of_these(family, path):
+    ours = model(family)
+    ours.model.layers[1].get_submodule(path).register_forward_hook(lambda *_: None)
+    want = logits(ours)
+    torch.testing.assert_close(logits(optimize(ours, kernel=reference)), want, rtol=1e-5, atol=1e-5)
 
 
 def test_a_kernel_that_lacks_something():

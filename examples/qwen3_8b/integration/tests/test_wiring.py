@@ -121,6 +121,19 @@ def test_embeddings_in_place_of_tokens():
         close(ours(inputs_embeds=embeddings).logits, stock(inputs_embeds=embeddings).logits)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arguments_by_position(family):
+    stock, ours = pair(family)
+    embeddings = torch.randn(2, 5, 48, generator=torch.Generator().manual_seed(5))
+    positions = torch.arange(5).flip(0).repeat(2, 1)
+    mask = torch.ones(2, 5, dtype=torch.long)
+    with torch.no_grad():
+        for given in ((None, None, None, None, embeddings), (None, mask, positions, None, embeddings)):
+            close(ours.model(*given).last_hidden_state, stock.model(*given).last_hidden_state)
+        with pytest.raises(TypeError):
+            ours.model(tokens(), input_ids=tokens())
+
+
 def test_an_empty_model_has_a_norm_alone():
     stock, ours = pair("qwen3", num_hidden_layers=0, layer_types=[])
     with torch.no_grad():
