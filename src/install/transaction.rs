@@ -466,6 +466,12 @@ impl Transaction {
     /// Deletes the trash. Files that the system will not delete (another user's bytecode, say) are moved aside, so that
     /// they do not block later changes.
     fn empty_trash(&self) -> io::Result<Option<PathBuf>> {
+        // The receipt goes last: without it, a later run could not tell whose the rest is.
+        if let Ok(trash) = self.at.dir(TRASH) {
+            for entry in trash.entries().into_iter().flatten().filter(|entry| entry.name != RECEIPT) {
+                let _ = trash.delete(&entry.name);
+            }
+        }
         match self.at.delete(TRASH) {
             Ok(()) => Ok(None),
             Err(_) => self.to_backups(TRASH, &format!("{}-rest", self.journal.skill)).map(Some),

@@ -60,6 +60,7 @@ const ADD: Scenario = Scenario {
     dests: &[CLAUDE],
     edited: None,
     plain_renames: false,
+    without_backups: false,
 };
 const ADD_TO_THREE: Scenario = Scenario {
     name: "skills add for three agents",
@@ -307,6 +308,13 @@ fn killed_at_calls_that_only_look() {
 #[test]
 fn killed_while_recovering_from_a_kill() {
     kill_the_recovery(&[ADD_FORCE_OVER_EDITED, ADD_OVER_STALE], &["renameat2"]);
+}
+
+/// The first kill leaves a part of the new tree, the second one a part of that.
+#[test]
+fn killed_while_deleting_what_a_kill_left_half_written() {
+    let scenarios = [ADD, ADD_OVER_STALE].map(|scenario| Scenario { without_backups: true, ..scenario });
+    kill_the_recovery(&scenarios, &["openat", "fsync"]);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub struct Scenario {
     pub edited: Option<&'static str>,
     /// The file system cannot swap two paths.
     pub plain_renames: bool,
+    /// Nothing that it leaves may lie among the backups.
+    pub without_backups: bool,
 }
 
 /// The command after the kill.
@@ -461,6 +463,9 @@ impl Course {
         match &self.edits {
             Some(edits) if !test.holds(edits, scenario.dests, false) => {
                 Err("the user's edits are neither in place nor in a backup".to_owned())
+            }
+            None if scenario.without_backups && !areas.backups.is_empty() => {
+                Err(format!("backups of nobody's edits: {:?}", areas.backups))
             }
             _ => Ok(()),
         }
