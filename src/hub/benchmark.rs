@@ -14,36 +14,53 @@ const SCRIPT: &str = include_str!("benchmark_cases.py");
 /// The most bench cases of an operation; each is timed more than a hundred times.
 const MOST: usize = 8;
 
-/// The files, and the project's files at which `kernels benchmark` would stop. The generated class times only functions of
-/// these names: users cannot call an operation that the module does not export, such as a gradient.
-pub(super) fn files(root: &Path, names: Option<&[String]>) -> Result<(Vec<File>, Vec<String>)> {
+/// What is published of benchmarks.
+#[derive(Debug, Default)]
+pub(super) struct Benchmarks {
+    pub(super) files: Vec<File>,
+    /// The project's files at which `kernels benchmark` would stop.
+    pub(super) left_out: Vec<String>,
+    /// The project's files that they are, or are generated from.
+    pub(super) from: Vec<PathBuf>,
+}
+
+/// The files. The generated class times only functions of these names: users cannot call an operation that the module does not
+/// export, such as a gradient.
+pub(super) fn files(root: &Path, names: Option<&[String]>) -> Result<Benchmarks> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(root.join("benchmarks")).into_iter().flatten().flatten().map(|one| one.path()).collect();
     paths.sort();
-    let (mut files, mut left_out) = (Vec::new(), Vec::new());
+    let mut all = Benchmarks::default();
     for path in paths {
         let name = format!("benchmarks/{}", path.file_name().unwrap_or_default().to_string_lossy());
         if name.starts_with("benchmarks/benchmark") && name.ends_with(".py") && path.is_file() {
             is_inside(root, &path)?;
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
             if text.lines().any(|line| line.starts_with("class ") && line.contains("Benchmark)")) {
-                files.push(File::of_disk(name, &path)?);
+                all.files.push(File::of_disk(name, &path)?);
+                all.from.push(path);
             } else {
-                left_out.push(name);
+                all.left_out.push(name);
             }
         }
     }
-    if files.is_empty() && root.join(KERNEL_TOML).is_file() {
+    if all.files.is_empty() && root.join(KERNEL_TOML).is_file() {
         let project = Project::open(root)?;
-        let offered = project.spec.operations.iter().filter(|one| names.is_none_or(|names| names.contains(&one.name)));
-        let operations = offered.map(|one| operation(&project, one)).collect::<Result<Vec<Value>>>()?;
-        if operations.is_empty() {
-            return Ok((files, left_out));
+        let offered: Vec<&Operation> =
+            project.spec.operations.iter().filter(|one| names.is_none_or(|names| names.contains(&one.name))).collect();
+        if offered.is_empty() {
+            return Ok(all);
         }
+        let operations = offered.iter().map(|one| operation(&project, one)).collect::<Result<Vec<Value>>>()?;
         let text = SCRIPT.replace("@OPERATIONS@", &Value::from(operations).to_string());
-        files.push(File::of_text("benchmarks/benchmark_cases.py".to_owned(), text.into_bytes()));
+        all.files.push(File::of_text("benchmarks/benchmark_cases.py".to_owned(), text.into_bytes()));
+        all.from.push(root.join(KERNEL_TOML));
+        all.from.extend(offered.iter().filter_map(|one| match &one.oracle {
+            OracleRef::Python { file, .. } => Some(root.join(file)),
+            OracleRef::Bundled(_) => None,
+        }));
     }
-    Ok((files, left_out))
+    Ok(all)
 }
 
 fn operation(project: &Project, operation: &Operation) -> Result<Value> {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail, ensure};
 
 use super::Repo;
-use super::benchmark;
+use super::benchmark::{self, Benchmarks};
 use super::built::Variant;
 use super::digest::METADATA;
-use super::file::File;
+use super::file::{File, is_inside};
 use super::name::Name;
 use super::page::{self, Facts};
 use super::proof::Proof;
@@ -18,7 +18,7 @@ use super::signature::Signer;
 use crate::base::plural;
 use crate::check::{self, Severity};
 use crate::evidence;
-use crate::project::TorchProject;
+use crate::project::{BUILD_TOML, TorchProject};
 use crate::variant::provenance::commit_and;
 
 /// All that is to be published.
@@ -55,11 +55,11 @@ impl Local {
         passes_check(dir)?;
         let project = TorchProject::open(dir)?;
         let repo = repo(&project, options.repo)?;
-        let source = source(&project.root, options.allow_dirty)?;
         let variants = variants(&project)?;
         are_clean(&variants, options.allow_dirty)?;
         let names = variants.first().and_then(|variant| variant.names("__init__"));
-        let (benchmarks, left_out) = benchmark::files(&project.root, names.as_deref())?;
+        let Benchmarks { files: benchmarks, left_out, from } = benchmark::files(&project.root, names.as_deref())?;
+        let source = source(&project.root, from, options.allow_dirty)?;
         let proof = Proof::of(dir, &project, &variants, options.evidence)?;
         ensure!(
             proof.is_whole() || options.unproved,
@@ -180,20 +180,39 @@ fn are_clean(variants: &[Variant], allow_dirty: bool) -> Result<()> {
     Ok(())
 }
 
-/// The commit of the sources in git; `None` outside a repository. Later edits are an error, unless they are allowed.
-fn source(root: &Path, allow_dirty: bool) -> Result<Option<String>> {
-    match commit_and(root, &["status", "--porcelain", "--", ".", ":(exclude)build"]) {
-        None => Ok(None),
-        Some(Ok((commit, edited))) if edited.is_empty() => Ok(Some(commit)),
-        Some(Ok((commit, _))) if allow_dirty => Ok(Some(format!("{commit}, with changes that no commit holds"))),
-        Some(Err(_)) if allow_dirty => Ok(None),
-        Some(Ok((_, edited))) => bail!(
-            "git has {} that no commit holds, so nobody could find the sources of what is published: commit them, or add \
-             --allow-dirty\n{edited}",
-            plural(edited.lines().count(), "change")
-        ),
-        Some(Err(why)) => {
-            bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display())
-        }
+/// The commit of the sources in git; `None` outside a repository. Later edits are an error, unless they are allowed; so are
+/// files without a commit that are published, or that what is published is generated from, also where git ignores them.
+fn source(root: &Path, mut published: Vec<PathBuf>, allow_dirty: bool) -> Result<Option<String>> {
+    published.extend([BUILD_TOML, page::CARD].map(|name| root.join(name)).into_iter().filter(|path| path.exists()));
+    // What a link names is published, and not the link.
+    let targets = published.iter().map(|path| is_inside(root, path)).collect::<Result<Vec<_>>>()?;
+    let files: Vec<&str> = published.iter().chain(&targets).filter_map(|path| path.to_str()).collect();
+    let own = ["status", "--porcelain", "--untracked-files=normal", "--", ".", ":(exclude)build"];
+    let of_files = ["--literal-pathspecs", "status", "--porcelain", "--untracked-files=all", "--ignored", "--"];
+    let ask = |question: &[&str]| commit_and(root, question).transpose();
+    let found = ask(&own).and_then(|own| Ok(own.zip(ask(&[&of_files[..], &files].concat())?)));
+    let ((commit, edited), (_, unheld)) = match found {
+        Ok(None) => return Ok(None),
+        Ok(Some(found)) => found,
+        Err(_) if allow_dirty => return Ok(None),
+        Err(why) => bail!("git names no commit of {}: {why}; commit the project, or add --allow-dirty", root.display()),
+    };
+    let mut changes: Vec<&str> = edited.lines().collect();
+    changes.extend(unheld.lines().filter(|line| !edited.lines().any(|known| known == *line)));
+    if changes.is_empty() {
+        return Ok(Some(commit));
     }
+    if allow_dirty {
+        // The commit of a repository that does not have the project says nothing of it.
+        let is_tracked = ask(&["ls-files", "--error-unmatch", "--", BUILD_TOML]).is_ok();
+        return Ok(is_tracked.then(|| format!("{commit}, with changes that no commit holds")));
+    }
+    let ignored = changes.iter().any(|line| line.starts_with("!!"));
+    bail!(
+        "git has {} that no commit holds, so nobody could find the sources of what is published: commit them{}, or add \
+         --allow-dirty\n{}",
+        plural(changes.len(), "change"),
+        if ignored { " (git ignores those with `!!`: `git add --force`)" } else { "" },
+        changes.join("\n")
+    )
 }

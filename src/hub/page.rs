@@ -20,7 +20,7 @@ use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
 /// The template of the page, which the project may have.
-const CARD: &str = "CARD.md";
+pub(super) const CARD: &str = "CARD.md";
 /// Its largest size in bytes.
 const LARGEST: u64 = 1 << 20;
 /// The template if the project has none.

@@ -292,3 +292,36 @@ fn nothing_is_sent_of_a_project_that_is_not_in_order() {
     fs::remove_file(path("notes.md")).unwrap();
     dirty("").expect(0, &["unchanged"]);
 }
+
+/// No commit holds what git ignores: neither a benchmark nor the whole project.
+#[test]
+fn publish_of_files_that_git_ignores() {
+    let (server, demo) = (Server::new(), Demo::new());
+    let git = |folder: &std::path::Path, typed: &str| demo.test.git(folder, typed.split(' '));
+    let path_of_git = std::env::var("PATH").unwrap();
+    let publish = |options: &str| {
+        Ran::of(demo.command(&server, &format!("publish --unproved{options}")).env("PATH", &path_of_git))
+    };
+    // A repository around it, which ignores it.
+    let outer = demo.root.parent().unwrap();
+    write(&outer.join(".gitignore"), "demo/\n");
+    git(outer, "init -q");
+    git(outer, "add .gitignore");
+    git(outer, "commit -qm outer");
+    publish("").expect(1, &["!! demo/", "`git add --force`", "--allow-dirty"]);
+    // Its own, which tracks it.
+    git(&demo.root, "init -q");
+    git(&demo.root, "add -A .");
+    git(&demo.root, "commit -qm first");
+    publish(" --dry-run").expect(0, &[]);
+    let private = "from kernels.benchmark import Benchmark\n\n\nclass Private(Benchmark):\n    pass\n";
+    write(&demo.root.join("benchmarks/benchmark_private.py"), private);
+    write(&demo.root.join(".git/info/exclude"), "benchmark_private.py\n");
+    publish("").expect(1, &["1 change that no commit holds", "!! benchmarks/benchmark_private.py"]);
+    assert_eq!(server.state()["log"].to_string().matches("POST").count(), 0);
+    publish(" --allow-dirty").expect(0, &["published"]);
+    assert!(server.files("v1").contains_key("benchmarks/benchmark_private.py"));
+    git(&demo.root, "add --force benchmarks/benchmark_private.py");
+    git(&demo.root, "commit -qm second");
+    publish("").expect(0, &["published"]);
+}
