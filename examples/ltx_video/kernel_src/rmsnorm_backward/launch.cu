@@ -157,13 +157,6 @@ int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t s
   return launch(kernel, overlaps, groups * tuning->cluster, threads, tuning->cluster, parameters, stream);
 }
 
-// Launches the kernel for few rows, which needs no scratch.
-int launch_few_rows(Arguments a, WeightGradientArguments w, int type, int arch, cudaStream_t stream) {
-  const void* kernel = type == kF32 ? few_rows_kernel_f32() : type == kF16 ? few_rows_kernel_f16() : few_rows_kernel_bf16();
-  void* parameters[] = {&a, &w};
-  return launch(kernel, arch >= 90, kFewRowsBlocks, 32 * kFewRowsWarps, kFewRowsBlocks, parameters, stream);
-}
-
 // Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
 // everywhere. Small blocks, for they come while those of the kernel before are still there.
 int launch_weight_gradient(WeightGradientArguments a, int type, int arch, cudaStream_t stream) {
@@ -214,8 +207,6 @@ extern "C" int rms_norm_backward_launch(void* dx, void* dw, void* dw_f32, void* 
   a.inverse_width = 1.0f / static_cast<float>(width);
   int arch = 0;
   if (const cudaError_t error = code_arch(kernels_of(dtype)({0, 0, 0, 512, 0, 1}, size), arch)) return error;
-  if (sums && rows > 0 && are_few_rows(arch, rows, width * size) && period_of(a, size) > 0)
-    return launch_few_rows(a, w, dtype, arch, on);
   if (rows == 0) {
     w.blocks = 0;
   } else if (const int error = launch_rows(a, dtype, arch, w.blocks, on)) {

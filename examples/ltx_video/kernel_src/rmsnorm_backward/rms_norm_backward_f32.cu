@@ -6,7 +6,3 @@ const void* rmsnorm_backward::rms_norm_backward_kernel_f32(const Tuning& row, in
 }
 
 const void* rmsnorm_backward::weight_gradient_kernel_f32() { return reinterpret_cast<const void*>(weight_gradient<F32>); }
-
-const void* rmsnorm_backward::few_rows_kernel_f32() {
-  return reinterpret_cast<const void*>(rms_norm_backward_few_rows<F32>);
-}

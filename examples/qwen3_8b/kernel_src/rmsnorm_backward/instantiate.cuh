@@ -1,6 +1,5 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
-#include "few_rows.cuh"
 #include "kernels.h"
 #include "rms_norm_backward.cuh"
 #include "weight_gradient.cuh"

@@ -1,4 +1,4 @@
-// The kernels of each element type, three functions a unit.
+// The kernels of each element type, two functions a unit.
 #pragma once
 #include "tuning.h"
 
@@ -14,10 +14,5 @@ const void* rms_norm_backward_kernel_bf16(const Tuning& row, int access);
 const void* weight_gradient_kernel_f32();
 const void* weight_gradient_kernel_f16();
 const void* weight_gradient_kernel_bf16();
-
-// The kernel that does both for few rows, by one cluster; its parameters are an Arguments and a WeightGradientArguments.
-const void* few_rows_kernel_f32();
-const void* few_rows_kernel_f16();
-const void* few_rows_kernel_bf16();
 
 }  // namespace rmsnorm_backward

@@ -107,15 +107,6 @@ constexpr int block_threads(const Tuning& row, int64_t packs) {
   return row.threads < 128 ? 128 : row.threads;
 }
 
-// One cluster for all rows: as many as its warps have each a row of twice, and 160 KB a tensor, which eight SMs move while
-// a second kernel would begin. H100, bf16: 12 x 896 4.8 us (two kernels 6.8), 73 x 384 4.5 (5.8), 172 x 384 5.6 (5.9), but
-// 189 x 768 7.0 (6.6).
-constexpr int kFewRowsBlocks = 8, kFewRowsWarps = 16, kFewRowsPacks = 128;
-constexpr bool are_few_rows(int arch, int64_t rows, int64_t row_bytes) {
-  return arch >= 90 && row_bytes / 16 <= kFewRowsPacks && rows <= 2 * kFewRowsBlocks * kFewRowsWarps &&
-         rows * row_bytes <= 160 * 1024;
-}
-
 // How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
 // or fewer where as many rounds do. Of rows that several blocks share, `clusters` are resident at once; 0: the card does not
 // say, and then as many as on an H100, in proportion. kernel.toml states the same, for an H100.

@@ -8,17 +8,6 @@
 namespace rmsnorm_backward {
 using namespace common;
 
-template <typename T>
-__device__ __forceinline__ void store_weight_gradient(const WeightGradientArguments& a, int64_t column, float sum) {
-  if (a.dw_f32 != nullptr) a.dw_f32[column] = sum;
-  if (a.dw != nullptr) {
-    Pack<T, 1> pack;
-    const float one[1] = {sum};
-    repack(pack, one);
-    store(static_cast<T*>(a.dw), column, pack);
-  }
-}
-
 // dw of 8 columns a block, in which every 8 threads share a row of partial: 32 bytes, what the memory moves at least.
 // Any number of warps up to 32; the order of the sum depends on it and on the number of rows alone. Few registers: beside
 // the rows' kernel, where that takes 40 for each of 1,536 threads, an SM has room for 128 threads of 32.
@@ -56,7 +45,13 @@ __global__ void __launch_bounds__(1024, kSmThreads / 1024) weight_gradient(const
 #pragma unroll
   for (int d = kColumns; d < 32; d *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
   if (lane >= kColumns || !inside) return;
-  store_weight_gradient<T>(a, column, sum);
+  if (a.dw_f32 != nullptr) a.dw_f32[column] = sum;
+  if (a.dw != nullptr) {
+    Pack<T, 1> pack;
+    const float one[1] = {sum};
+    repack(pack, one);
+    store(static_cast<T*>(a.dw), column, pack);
+  }
 }
 
 }  // namespace rmsnorm_backward
