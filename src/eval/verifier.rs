@@ -132,15 +132,15 @@ pub(crate) fn judge(task: &Task, left: &Files, answer: &str, lab: &Lab) -> Resul
         // Tests that were cut off may have written a reward that is not their last word.
         (Some(why), _) => Verdict::of(Outcome::Fail, format!("the tests did not end on what was left: {why}")),
         (None, Ok(Some(verdict))) => verdict,
-        (None, read) => match cannot_judge(&bench.at("reward")) {
-            Some(why) => Verdict::of(Outcome::VerifierError, format!("the tests cannot judge here: {why}")),
-            // What was left broke them; were that an error of ours, whoever breaks them would not be counted.
-            None => {
-                let code = ended.code.unwrap_or(-1);
-                let what = read.err().unwrap_or_else(|| format!("tests/test.sh ended with {code} and wrote no reward"));
-                Verdict::of(Outcome::Fail, format!("{what}{}", last(&ended.output)))
-            }
-        },
+        (None, read) => {
+            let code = ended.code.unwrap_or(-1);
+            let what = read.err().unwrap_or_else(|| format!("tests/test.sh ended with {code} and wrote no reward"));
+            cannot_judge(&bench.at("reward")).map_or_else(
+                // What was left broke them; were that an error of ours, whoever breaks them would not be counted.
+                || Verdict::of(Outcome::Fail, format!("{what}{}", last(&ended.output))),
+                |why| Verdict::of(Outcome::VerifierError, format!("the tests cannot judge here: {why}")),
+            )
+        }
     };
     let reward = fs::read(bench.at("reward/reward.json")).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(Judged { verdict, reward, output: ended.output })

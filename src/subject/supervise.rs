@@ -302,8 +302,10 @@ fn reap(but: Option<u32>) {
 
 /// Stops a process of this one's, and ends what is below it.
 pub(super) fn stop_and_end_below(pid: u32) {
-    i32::try_from(pid).into_iter().for_each(|pid| signal(pid, Signal::STOP));
-    below(pid).into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    signal(i32::try_from(pid).unwrap_or(0), Signal::STOP);
+    for pid in below(pid) {
+        signal(pid, Signal::KILL);
+    }
 }
 
 /// The processes below this one that have not ended.

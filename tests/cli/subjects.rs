@@ -276,7 +276,8 @@ fn skills_eval_agent_that_installs_the_skill_itself() {
     crate::support::write(&script, text);
     let agent = format!("exec:sh {}", script.display());
     let mut command = test.command();
-    command.args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--out", "run", "--json", "--agent", &agent]);
+    command
+        .args(["skills", "eval", "--tasks", "tasks", "--arms", "without", "--out", "run", "--json", "--agent", &agent]);
     let rows = rows(&Ran::ok(&mut command));
     assert_eq!((&rows[0]["outcome"], &rows[0]["harm"]), (&json!("pass"), &json!([])), "{rows:#?}");
     assert_eq!(files_with(&test.at("run"), "`kernels skills` is switched off here (KERNELS_SKILLS=off)"), 1);
