@@ -98,12 +98,14 @@ def test_the_bindings_python_has_a_gradient_or_refuses_one(tmp_path, monkeypatch
     import row_kernels_of_the_skill as kernel
 
     draw = lambda *shape: torch.randn(*shape, requires_grad=True)  # noqa: E731
-    x, weight, residual, grad = draw(3, 5, 8), draw(8), draw(3, 5, 8), torch.randn(3, 5, 8)
-    for w, offset in ((weight, 0.0), (weight, 1.0), (None, 0.0)):
-        leaves = [x] if w is None else [x, w]
-        got = torch.autograd.grad(kernel.rms_norm(x, w, 1e-3, offset), leaves, grad)
-        plain = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3) * (1 if w is None else w + offset)
-        torch.testing.assert_close(got, torch.autograd.grad(plain, leaves, grad))
+    for shape in ((3, 5, 8), (4, 8), (8,), (1,), (0, 8), (3, 0), (0,)):
+        x, weight, grad = draw(*shape), draw(shape[-1]), torch.randn(*shape)
+        for w, offset in ((weight, 0.0), (weight, 1.0), (None, 0.0)):
+            leaves = [x] if w is None else [x, w]
+            got = torch.autograd.grad(kernel.rms_norm(x, w, 1e-3, offset), leaves, grad)
+            plain = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3) * (1 if w is None else w + offset)
+            torch.testing.assert_close(got, torch.autograd.grad(plain, leaves, grad))
+    x, weight, residual = draw(3, 5, 8), draw(8), draw(3, 5, 8)
     frozen = x.detach(), residual.detach(), weight.detach()
     for at in range(3):  # whichever wants one
         given = [*frozen[:at], (x, residual, weight)[at], *frozen[at + 1 :]]

@@ -22,7 +22,11 @@ const SM_90: &[&str] = &["-arch=sm_90"];
 const VERBOSE: &[&str] = &["-arch=sm_90", "-Xptxas", "-v", "-maxrregcount=24"];
 
 pub(crate) const MESSAGES: &[(&str, Proof)] = &[
-    ("Unsupported gpu architecture 'sm_70'", Nvcc("__global__ void k() {}", &["-arch=sm_70"])),
+    (
+        "Unsupported gpu architecture 'compute_70'",
+        Nvcc("__global__ void k() {}", &["-gencode", "arch=compute_70,code=sm_70"]),
+    ),
+    ("'sm_70'", Nvcc("__global__ void k() {}", &["-arch=sm_70"])),
     (
         "Feature 'cp.async' requires .target sm_80 or higher",
         Nvcc(

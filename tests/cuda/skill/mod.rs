@@ -257,11 +257,12 @@ fn what_the_guides_work_out_of_those_figures_is_right() {
         let fits = f64::from(card.sms * card.fp32_a_cycle) * card.boost_ghz * 6.0 / card.counted_gbs;
         let some = format!("some {}", fits.floor());
         assert!(one_line.contains(&some), "{}: no '{some}'", card.guide);
-        if let Some((_, marker)) = text.split_once("<!-- evidence:h100 estimate ") {
-            let named: BTreeSet<u32> = marker.split(' ').map_while(|word| word.parse().ok()).collect();
-            assert_eq!(named, BTreeSet::from(card.gbs), "{}: estimate", card.guide);
-        }
     }
+    let [_, a100, t4] = vendor::CARDS.map(|card| card.gbs);
+    let thousands = |n: u32| format!("{},{:03}", n / 1000, n % 1000);
+    let bandwidths = format!("{} or {} (A100), {} (T4)", thousands(a100[0]), thousands(a100[1]), t4[0]);
+    assert!(page("a100-optimization-guide.md").contains(&bandwidths), "{bandwidths}");
+    assert!(page("t4-optimization-guide.md").contains(&format!("MB x 1000 / {}", t4[0])));
 }
 
 #[test]
@@ -400,10 +401,47 @@ fn ptxas_has_the_instructions_where_the_guides_say() {
 }
 
 #[test]
-fn layer_norm_comes_with_five_others() {
-    let toml = fs::read_to_string(root().join("kernels/adaln/kernel.toml")).unwrap();
-    assert_eq!(toml.matches("\n[[operation]]\n").count(), 6);
-    assert!(page("kernel-templates.md").contains("`layer_norm` comes with five others"));
+fn what_op_writes_is_what_the_page_says() {
+    let text = in_one_line(&page("kernel-templates.md"));
+    assert!(
+        text.contains("in-place form where it has one (`rms_norm_backward`, `rope_in_place`), and nothing else of")
+    );
+    for (op, named) in [
+        ("layer_norm", &["layer_norm"][..]),
+        ("rms_norm", &["rms_norm", "rms_norm_backward"]),
+        ("rope", &["rope", "rope_in_place"]),
+    ] {
+        let folder = TempDir::with_prefix("kernels-").unwrap();
+        let (written, said) = kernels(folder.path(), &["init", "mine", "--op", op, "--no-git"]);
+        assert!(written, "{said}");
+        let toml = fs::read_to_string(folder.path().join("mine/kernel.toml")).unwrap();
+        let toml: toml::Value = toml::from_str(&toml).unwrap();
+        let operations = toml["operation"].as_array().unwrap().iter();
+        let names: Vec<_> = operations.map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, named, "{op}");
+    }
+}
+
+/// The commands alone: docs/own-operation.md is tested with its kernel.
+#[test]
+fn an_operation_that_is_not_here_starts_as_the_page_says() {
+    let text = in_one_line(&page("kernel-templates.md"));
+    assert!(text.contains("`kernels init P --op NEAREST` (here `layer_norm`), `cd P`, `kernels add --blank ln_gelu`"));
+    let folder = TempDir::with_prefix("kernels-").unwrap();
+    let project = folder.path().join("mine");
+    for (here, arguments) in [
+        (folder.path(), &["init", "mine", "--op", "layer_norm", "--owner", "me", "--no-git"][..]),
+        (&project, &["add", "--blank", "ln_gelu"]),
+        (&project, &["add", "ln_gelu"]),
+        (&project, &["check", "--strict"]),
+    ] {
+        let (done, said) = kernels(here, arguments);
+        assert!(done, "{arguments:?}: {said}");
+    }
+    for file in ["ln_gelu.cu", "reference.py"] {
+        assert!(project.join("kernel_src/ln_gelu").join(file).is_file(), "{file}");
+        assert!(text.contains(file), "{file}");
+    }
 }
 
 /// The page about writing cases names every kind of `inputs` of kernel.toml.

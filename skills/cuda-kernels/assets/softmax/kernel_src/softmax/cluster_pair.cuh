@@ -28,12 +28,12 @@ __device__ __forceinline__ void begin_cluster(ClusterPairs& shared) {
 // Combines all blocks' pairs into the row's; each thread of the cluster gets it. rank: of this block. No block reads
 // another's memory, and each waits for its own mbarrier: so a block may end before the others.
 template <int BLOCKS>
-__device__ __forceinline__ Pair cluster_pair(Pair p, ClusterPairs& shared, int rank) {
+__device__ __forceinline__ Pair cluster_pair(Pair p, float c, ClusterPairs& shared, int rank) {
   cluster_wait();  // all blocks have begun, and their mbarriers are ready
   if (threadIdx.x < BLOCKS) send(&shared.pairs[rank], shared.barrier, threadIdx.x, make_float2(p.max, p.sum));
   mbarrier_wait(shared.barrier, 0);
   const float2 other = shared.pairs[threadIdx.x % BLOCKS];
-  return warp_pair<BLOCKS>({other.x, other.y});
+  return warp_pair<BLOCKS>({other.x, other.y}, c);
 }
 
 }  // namespace softmax

@@ -15,7 +15,7 @@
 namespace softmax {
 using namespace common;
 
-constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+constexpr float kLog2E = 1.44269504f;
 
 // Every logit is read once: a thread keeps a running maximum and sum, and a row of any width takes the same registers.
 template <typename T, int N, int TPR>
@@ -37,19 +37,20 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>) cross_entropy_rows(const C
   // Two loops, since rows of a few packs a thread wait for instructions as much as for memory.
   const auto add = [&](const auto& f) { total += sum_of(f); };
   const auto nothing = [](const auto&) {};
-  const Pair own = a.smoothing != 0.0f ? stream_pair<TPR, true>(logits, span, first, kLog2E, add)
-                                       : stream_pair<TPR, true>(logits, span, first, kLog2E, nothing);
+  const Scale scale = {1.0f, kLog2E};
+  const Pair own = a.smoothing != 0.0f ? stream_pair<TPR, true>(logits, span, first, scale, add)
+                                       : stream_pair<TPR, true>(logits, span, first, scale, nothing);
   // From the caches, where the row has just come by, and while the others' pairs are awaited.
   Pack<T, 1> chosen;
   const bool is_class = target >= 0 && target < a.classes;
   if (is_class) load<kCached>(chosen, logits, target);
-  const Pair p = row_pair<TPR>(own, scratch);
+  const Pair p = row_pair<TPR>(own, scale.c, scratch);
   if (a.smoothing != 0.0f) total = row_sum<TPR>(total, sums);
   if (!there || first != 0) return;
 
-  const float lse = fmaf(p.max, kLn2, logf(p.sum));
+  const float log_sum = logf(p.sum), lse = p.max + log_sum;
   const float logit = is_class ? to_float<T>(chosen.word[0]) : NAN;
-  float loss = lse - logit;
+  float loss = (p.max - logit) + log_sum;  // not lse - logit, in which large logits round the sum away
   // An infinite logit has an infinite mean, which must not meet a smoothing of 0.
   if (a.smoothing != 0.0f) {
     const float mean = total / static_cast<float>(a.classes);

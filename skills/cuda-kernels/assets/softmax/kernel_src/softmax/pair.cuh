@@ -6,21 +6,26 @@
 namespace softmax {
 using namespace common;
 
-// sum is that of 2^(y - max) over some of a row's y. Of none: -infinity and 0.
+// 2^(c * (sign * x - max)) are the exponentials of a row; c is not below zero.
+struct Scale {
+  float sign, c;
+};
+__device__ __forceinline__ Scale scale_of(float log2_scale) { return {copysignf(1.0f, log2_scale), fabsf(log2_scale)}; }
+
+// The largest sign * x of some of a row, and the sum of their exponentials.
 struct Pair {
   float max, sum;
 };
-
-// What is taken from exponents: where every y so far is -infinity, 0, since -infinity less itself is no number.
-__device__ __forceinline__ float anchor(float max) { return max == -INFINITY ? 0.0f : max; }
+// Of none. Not -infinity, which less itself is no number: of nothing else the sum stays 0.
+constexpr Pair kNoPair = {-3.402823466e+38f, 0.0f};
 
 // Over LANES neighbours of a warp, a power of two; each of them gets it.
 template <int LANES>
-__device__ __forceinline__ Pair warp_pair(Pair p) {
+__device__ __forceinline__ Pair warp_pair(Pair p, float c) {
   float max = p.max;
 #pragma unroll
   for (int d = LANES / 2; d > 0; d /= 2) max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, d));
-  float sum = p.sum * exp2_fast(p.max - anchor(max));
+  float sum = p.sum * exp2_fast((p.max - max) * c);
 #pragma unroll
   for (int d = LANES / 2; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
   return {max, sum};
@@ -30,16 +35,16 @@ __device__ __forceinline__ Pair warp_pair(Pair p) {
 // threads of the block call it, those of no row too, and a kernel calls it once: there is no second barrier that would
 // let scratch be written again.
 template <int TPR>
-__device__ __forceinline__ Pair row_pair(Pair p, float2 (&scratch)[32]) {
-  p = warp_pair<(TPR < 32 ? TPR : 32)>(p);
+__device__ __forceinline__ Pair row_pair(Pair p, float c, float2 (&scratch)[32]) {
+  p = warp_pair<(TPR < 32 ? TPR : 32)>(p, c);
   if constexpr (TPR > 32) {
     constexpr int kWarps = TPR / 32;
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = make_float2(p.max, p.sum);
     __syncthreads();
     // A lane takes one warp's pair: 32 exponentials a lane would cost more than these shuffles.
     const unsigned warp = threadIdx.x % kWarps;
-    const float2 other = warp < blockDim.x / 32 ? scratch[warp] : make_float2(-INFINITY, 0.0f);
-    p = warp_pair<kWarps>({other.x, other.y});
+    const float2 other = warp < blockDim.x / 32 ? scratch[warp] : make_float2(kNoPair.max, kNoPair.sum);
+    p = warp_pair<kWarps>({other.x, other.y}, c);
   }
   return p;
 }

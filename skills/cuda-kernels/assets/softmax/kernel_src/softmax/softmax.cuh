@@ -17,32 +17,21 @@
 namespace softmax {
 using namespace common;
 
-// The larger of max and the pack's elements times c, which may be negative.
-template <typename T, int N>
-__device__ __forceinline__ float pack_max(const Pack<T, N>& pack, float c, float max) {
+// The larger of max and the pack's elements times `sign`.
+template <bool UP, typename T, int N>
+__device__ __forceinline__ float pack_max(const Pack<T, N>& pack, float sign, float max) {
   float f[N];
   unpack(pack, f);
 #pragma unroll
-  for (int j = 0; j < N; ++j) max = fmaxf(max, f[j] * c);
+  for (int j = 0; j < N; ++j) max = fmaxf(max, UP ? f[j] : f[j] * sign);
   return max;
 }
 
-// The same for c above zero, which need not meet each element: rounding keeps the order.
-template <typename T, int N>
-__device__ __forceinline__ float pack_max_scaled_up(const Pack<T, N>& pack, float c, float max) {
-  float f[N];
-  unpack(pack, f);
-  float most = f[0];
+// f becomes 2^(c * (sign * f - top)). The difference first: a product alone may be beyond fp32, where masks are its least number.
+template <bool UP, int N>
+__device__ __forceinline__ void exponentials(float (&f)[N], Scale scale, float top) {
 #pragma unroll
-  for (int j = 1; j < N; ++j) most = fmaxf(most, f[j]);
-  return fmaxf(max, most * c);
-}
-
-// f becomes 2^(c * f - top). One rounding of the exponent: c * f alone may be large where the difference is not.
-template <int N>
-__device__ __forceinline__ void exponentials(float (&f)[N], float c, float top) {
-#pragma unroll
-  for (int j = 0; j < N; ++j) f[j] = exp2_fast(fmaf(f[j], c, -top));
+  for (int j = 0; j < N; ++j) f[j] = exp2_fast((UP ? f[j] - top : fmaf(f[j], scale.sign, -top)) * scale.c);
 }
 
 template <int N>
@@ -100,22 +89,22 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
     if (e * TPR < edges) load<kCached>(x_edge[e], x_row, edge[e]);
 
   // This thread's maximum, and its sum relative to that.
-  const float c = a.log2_scale;
+  const Scale scale = scale_of(a.log2_scale);
   float f[kOnce ? NV : 1][N], f_edge[kEdges][1];
-  Pair p = {-INFINITY, 0.0f};
+  Pair p = kNoPair;
 #pragma unroll
   for (int v = 0; v < NV; ++v)
-    if (v * step < left) p.max = pack_max(x[v], c, p.max);
+    if (v * step < left) p.max = pack_max<false>(x[v], scale.sign, p.max);
 #pragma unroll
   for (int e = 0; e < kEdges; ++e)
-    if (e * TPR < edges) p.max = pack_max(x_edge[e], c, p.max);
-  const float own = anchor(p.max);
+    if (e * TPR < edges) p.max = pack_max<false>(x_edge[e], scale.sign, p.max);
+  const float own = p.max;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (v * step < left) {
       keep_packed(x[v]);
       unpack(x[v], f[kOnce ? v : 0]);
-      exponentials(f[kOnce ? v : 0], c, own);
+      exponentials<false>(f[kOnce ? v : 0], scale, own);
       p.sum += sum_of(f[kOnce ? v : 0]);
     }
   }
@@ -123,24 +112,23 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   for (int e = 0; e < kEdges; ++e) {
     if (e * TPR < edges) {
       unpack(x_edge[e], f_edge[e]);
-      exponentials(f_edge[e], c, own);
+      exponentials<false>(f_edge[e], scale, own);
       p.sum += f_edge[e][0];
     }
   }
-  const float own_max = p.max;
-  p = row_pair<TPR>(p, scratch);
-  if constexpr (CL > 1) p = cluster_pair<CL>(p, cluster_pairs, rank);
+  p = row_pair<TPR>(p, scale.c, scratch);
+  if constexpr (CL > 1) p = cluster_pair<CL>(p, scale.c, cluster_pairs, rank);
 
   // From this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
-  const float inverse = 1.0f / p.sum, top = anchor(p.max);
-  const float factor = exp2_fast(own_max - top) * inverse;
+  const float inverse = 1.0f / p.sum;
+  const float factor = exp2_fast((own - p.max) * scale.c) * inverse;
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
     if (v * step < left) {
       if constexpr (!kOnce) {
         keep_packed(x[v]);
         unpack(x[v], f[0]);
-        exponentials(f[0], c, top);
+        exponentials<false>(f[0], scale, p.max);
       }
 #pragma unroll
       for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
@@ -161,31 +149,30 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
 // Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of
 // each.
 template <typename T, int N, int TPR, bool UP, int G, typename Also>
-__device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, float c, Also also) {
+__device__ __forceinline__ void add_packs(Pair& p, const Pack<T, N> (&x)[G], int left, Scale scale, Also also) {
   float max = p.max;
 #pragma unroll
   for (int v = 0; v < G; ++v)
-    if (v * TPR < left) max = UP ? pack_max_scaled_up(x[v], c, max) : pack_max(x[v], c, max);
-  const float top = anchor(max);
-  p.sum *= exp2_fast(p.max - top), p.max = max;
+    if (v * TPR < left) max = pack_max<UP>(x[v], scale.sign, max);
+  p.sum *= exp2_fast((p.max - max) * scale.c), p.max = max;
 #pragma unroll
   for (int v = 0; v < G; ++v) {
     if (v * TPR < left) {
       float f[N];
       unpack(x[v], f);
       also(f);
-      exponentials(f, c, top);
+      exponentials<UP>(f, scale, max);
       p.sum += sum_of(f);
     }
   }
 }
 
-// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: c is above
-// zero.
+// The pair of what this thread has of a row, online: each element is read once, whatever the width. UP: the scale is
+// above zero.
 template <int TPR, bool UP, typename T, int N, typename Also>
-__device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span, int first, float c, Also also) {
+__device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span, int first, Scale scale, Also also) {
   constexpr int kGroup = 4;  // packs in flight
-  Pair p = {-INFINITY, 0.0f};
+  Pair p = kNoPair;
   const T* packs = x_row + span.head;
   Pack<T, 1> x_edge[1];
   const int edges = span.edges - first;
@@ -195,9 +182,9 @@ __device__ __forceinline__ Pair stream_pair(const T* x_row, const Span<N>& span,
 #pragma unroll
     for (int v = 0; v < kGroup; ++v)
       if (v * TPR < span.packs - i) load<kCached>(x[v], packs, static_cast<int64_t>(i) + v * TPR);
-    add_packs<T, N, TPR, UP>(p, x, span.packs - i, c, also);
+    add_packs<T, N, TPR, UP>(p, x, span.packs - i, scale, also);
   }
-  add_packs<T, 1, TPR, UP>(p, x_edge, edges, c, also);
+  add_packs<T, 1, TPR, UP>(p, x_edge, edges, scale, also);
   return p;
 }
 
@@ -209,16 +196,17 @@ __global__ void __launch_bounds__(TPR) softmax_rows_twice(const SoftmaxArguments
   __shared__ float2 scratch[32];
   const int64_t row = blockIdx.x;
   const int first = threadIdx.x;
-  const float c = a.log2_scale;
+  const Scale scale = scale_of(a.log2_scale);
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
   const Span<N> span = span_of<N>(x_row, a.width);
-  const Pair p = row_pair<TPR>(stream_pair<TPR, false>(x_row, span, first, c, [](const auto&) {}), scratch);
-  const float inverse = 1.0f / p.sum, top = anchor(p.max);
+  const Pair own = stream_pair<TPR, false>(x_row, span, first, scale, [](const auto&) {});
+  const Pair p = row_pair<TPR>(own, scale.c, scratch);
+  const float inverse = 1.0f / p.sum;
 
   const auto finish = [&](auto& pack, auto& f) {
     unpack(pack, f);
-    exponentials(f, c, top);
+    exponentials<false>(f, scale, p.max);
 #pragma unroll
     for (float& one : f) one *= inverse;
     repack(pack, f);

@@ -29,7 +29,7 @@ def _backward(ctx, grad):
     grad_weight = None
     if weight is not None:
         if ctx.needs_input_grad[1]:
-            grad_weight = (g * n).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
+            grad_weight = (g * n).sum_to_size(weight.shape).to(weight.dtype)
         g = g * (weight.float() + ctx.weight_offset)
     grad_x = inverse * (g - n * (g * n).mean(-1, keepdim=True))
     return grad_x.to(x.dtype), grad_weight, None, None, None
