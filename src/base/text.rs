@@ -9,12 +9,18 @@ pub(crate) fn is_invisible(c: char) -> bool {
         || matches!(c, '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The first character of a text that nobody sees, with its line and column from 1. A byte-order mark may begin it, and
-/// emoji and the scripts from Arabic to Sinhala need joiners between two of theirs.
+/// Whether a control character is one of those that texts have: tab, line feed, the return before one, and the form feed
+/// between the pages of licences and old sources. Every other can hide what is beside it from who looks in a terminal.
+fn is_plain_control(c: char, next: Option<char>) -> bool {
+    matches!(c, '\t' | '\n' | '\u{c}') || c == '\r' && next == Some('\n')
+}
+
+/// The first character of a text that nobody sees or that controls a terminal, with its line and column from 1. A byte-order
+/// mark may begin it, and emoji and the scripts from Arabic to Sinhala need joiners between two of theirs.
 pub(crate) fn first_hidden(text: &str) -> Option<(usize, usize, char)> {
     let joins = |c: &char| matches!(c, '\u{600}'..='\u{dff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{1f000}'..='\u{1faff}');
     let (mut line, mut column, mut before) = (1, 0, None);
-    if text.is_ascii() {
+    if text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic() || matches!(byte, b'\t' | b'\n')) {
         return None;
     }
     let mut chars = text.chars().peekable();
@@ -22,7 +28,8 @@ pub(crate) fn first_hidden(text: &str) -> Option<(usize, usize, char)> {
         column += 1;
         let joiner = matches!(c, '\u{200c}' | '\u{200d}');
         let needed = joiner && before.as_ref().is_some_and(joins) && chars.peek().is_some_and(joins);
-        if is_invisible(c) && !needed && !(before.is_none() && c == '\u{feff}') {
+        let control = c.is_control() && !is_plain_control(c, chars.peek().copied());
+        if control || is_invisible(c) && !needed && !(before.is_none() && c == '\u{feff}') {
             return Some((line, column, c));
         }
         if c == '\n' {
@@ -33,7 +40,7 @@ pub(crate) fn first_hidden(text: &str) -> Option<(usize, usize, char)> {
     None
 }
 
-/// What a character is that [`is_invisible`], in words.
+/// What a character is that [`first_hidden`] finds, in words.
 pub(crate) fn kind_of_hidden(c: char) -> &'static str {
     match c {
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
@@ -41,6 +48,7 @@ pub(crate) fn kind_of_hidden(c: char) -> &'static str {
         }
         '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => "a zero-width character",
         '\u{e0000}'..='\u{e007f}' => "a Unicode tag",
+        c if c.is_control() => "a control character",
         _ => "a character that nobody sees",
     }
 }
@@ -133,6 +141,13 @@ mod tests {
             ("a\nb\u{202e}c", Some((2, 2, '\u{202e}'))),
             ("a\n\u{feff}", Some((2, 1, '\u{feff}'))),
             ("ab\u{e0041}", Some((1, 3, '\u{e0041}'))),
+            ("a\tb\r\nc\u{c}\r\n", None),
+            ("a\n\u{1b}[8mb", Some((2, 1, '\u{1b}'))),
+            ("a\rb", Some((1, 2, '\r'))),
+            ("a\r", Some((1, 2, '\r'))),
+            ("\0", Some((1, 1, '\0'))),
+            ("a\u{7f}", Some((1, 2, '\u{7f}'))),
+            ("\u{e9}\u{9b}8m", Some((1, 2, '\u{9b}'))),
         ] {
             assert_eq!(first_hidden(text), found, "{text:?}");
         }

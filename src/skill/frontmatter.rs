@@ -146,11 +146,11 @@ impl Node {
         }
     }
 
-    /// Whether YAML reads this node as a string: quoted, a block, or plain text that is no number,
-    /// boolean or null in the core schema.
+    /// Whether YAML reads this node as a string: quoted, a block, or plain text that is no number, boolean, null or date,
+    /// neither in the core schema of YAML 1.2 nor in YAML 1.1, which most parsers of agents still read.
     pub(crate) fn is_string(&self) -> bool {
         match &self.value {
-            Value::Scalar { text, plain } => !plain || !is_other_scalar(text),
+            Value::Scalar { text, plain } => !plain || !(is_other_scalar(text) || is_other_in_yaml_1_1(text)),
             _ => false,
         }
     }
@@ -166,9 +166,102 @@ fn is_other_scalar(text: &str) -> bool {
         || text.strip_prefix("0o").is_some_and(|octal| i128::from_str_radix(octal, 8).is_ok())
 }
 
+/// What YAML 1.1 takes for something else besides: booleans, dates, numbers with `_` or in base 2 or 60, and `=` and `<<`, which
+/// parsers refuse as values.
+fn is_other_in_yaml_1_1(text: &str) -> bool {
+    let one =
+        |word: &str| text == word || text == word.to_uppercase() || (text.to_lowercase() == word && is_title(text));
+    ["yes", "no", "on", "off"].into_iter().any(one)
+        || matches!(text, "=" | "<<")
+        || is_date(text)
+        || is_old_number(text)
+}
+
+fn is_title(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().skip(1).all(|c| c.is_ascii_lowercase())
+}
+
+fn is_digits(text: &str, lengths: std::ops::RangeInclusive<usize>) -> bool {
+    lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `2024-01-01`, and with a time behind it `2024-1-1 12:30:00.5 +1:00`.
+fn is_date(text: &str) -> bool {
+    let (date, time) = match text.split_once(['T', 't', ' ', '\t']) {
+        Some((date, time)) => (date, Some(time)),
+        None => (text, None),
+    };
+    let [year, month, day] = date.split('-').collect::<Vec<_>>()[..] else {
+        return false;
+    };
+    let shortest = if time.is_some() { 1 } else { 2 };
+    is_digits(year, 4..=4) && is_digits(month, shortest..=2) && is_digits(day, shortest..=2) && time.is_none_or(is_time)
+}
+
+fn is_time(text: &str) -> bool {
+    let text = text.trim_start_matches([' ', '\t']);
+    let (clock, zone) = text.split_at(text.find(['Z', '+', '-', ' ', '\t']).unwrap_or(text.len()));
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
+    let [hours, minutes, seconds] = clock.split(':').collect::<Vec<_>>()[..] else {
+        return false;
+    };
+    let zone = zone.trim_start_matches([' ', '\t']);
+    let is_zone = zone.strip_prefix(['+', '-']).map_or(zone.is_empty() || zone == "Z", |zone| {
+        let (hours, minutes) = zone.split_once(':').unwrap_or((zone, "00"));
+        is_digits(hours, 1..=2) && is_digits(minutes, 2..=2)
+    });
+    is_digits(hours, 1..=2)
+        && is_digits(minutes, 2..=2)
+        && is_digits(seconds, 2..=2)
+        && is_digits(fraction, 0..=usize::MAX)
+        && is_zone
+}
+
+/// `1_000`, `0b101`, `0x_ff`, `1:30:00`.
+fn is_old_number(text: &str) -> bool {
+    let text = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let of = |prefix: &str, is: fn(char) -> bool| {
+        text.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c == '_' || is(c)))
+    };
+    if of("0b", |c| matches!(c, '0' | '1')) || of("0x", |c| c.is_ascii_hexdigit()) {
+        return true;
+    }
+    let plain = text.replace('_', "");
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    let (whole, fraction) = plain.split_once('.').map_or((&*plain, None), |(whole, rest)| (whole, Some(rest)));
+    match whole.split_once(':') {
+        None => plain != text && plain.parse::<f64>().is_ok(),
+        Some((first, rest)) => {
+            let is_sixtieth = |part: &str| is_digits(part, 1..=2) && part.parse::<u8>().is_ok_and(|part| part < 60);
+            is_digits(first, 1..=usize::MAX)
+                && (fraction.is_some() || !first.starts_with('0'))
+                && rest.split(':').all(is_sixtieth)
+                && is_digits(fraction.unwrap_or_default(), 0..=usize::MAX)
+        }
+    }
+}
+
+/// The line of the file with a character that YAML does not allow, and the character. Parsers refuse all of the header for it.
+fn unprintable(yaml: &str) -> Option<(usize, char)> {
+    let printable = |c: char| {
+        !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}') || matches!(c, '\t' | '\n' | '\r' | '\u{85}')
+    };
+    let (at, c) = yaml.char_indices().find(|(_, c)| !printable(*c))?;
+    Some((2 + yaml[..at].matches('\n').count(), c))
+}
+
 type Events<'a> = Parser<'a, saphyr_parser::StrInput<'a>>;
 
 fn parse_fields(yaml: &str) -> Result<Vec<(Node, Node)>, HeaderError> {
+    if let Some((line, c)) = unprintable(yaml) {
+        let message = format!(
+            "not valid YAML: U+{:04X} may not be in it, and parsers refuse the header; remove it",
+            u32::from(c)
+        );
+        return Err(HeaderError::Yaml { line, message });
+    }
     let mut events = Parser::new_from_str(yaml);
     loop {
         let (event, span) = next(&mut events, yaml)?;
@@ -247,13 +340,16 @@ fn node<'a>(
     if depth > 16 {
         return refuse("nested more than 16 levels deep");
     }
+    let (anchor, tag) = match &event {
+        Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
+        Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
+        _ => (0, false),
+    };
+    if anchor != 0 || tag {
+        return refuse("anchors and tags are YAML features that agents do not share; write the value out");
+    }
     let value = match event {
-        Event::Scalar(text, style, anchor, tag) => {
-            if anchor != 0 || tag.is_some() {
-                return refuse("anchors and tags are YAML features that agents do not share; write the value out");
-            }
-            Value::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain }
-        }
+        Event::Scalar(text, style, ..) => Value::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain },
         Event::Alias(_) => {
             return refuse("aliases are a YAML feature that agents do not share; write the value out");
         }
@@ -330,6 +426,12 @@ mod tests {
             ("---\nname: x\ndescription: a\nlicense: use: this\n---\n", 4),
             ("---\nname: &a x\n---\n", 2),
             ("---\nname: [x\n---\n", 3),
+            ("---\nname: x\nmetadata: !!python/object/apply:os.system\n  a: b\n---\n", 3),
+            ("---\nname: x\nmetadata: &a\n  a: b\n---\n", 3),
+            ("---\n!!map\nname: x\n---\n", 2),
+            ("---\nname: x\nallowed-tools: !!set [a]\n---\n", 3),
+            ("---\nname: x\ndescription: \"a\u{b}b\"\n---\n", 3),
+            ("---\nname: x\ndescription: 'a\u{7}b'\n---\n", 3),
         ];
         for (text, line) in cases {
             let error = Document::parse(text).unwrap_err();
@@ -354,6 +456,32 @@ mod tests {
             ("abc", true),
             ("infinity", true),
             ("nano", true),
+            ("2024-01-01", false),
+            ("2024-1-1T1:02:03", false),
+            ("2024-01-01 12:30:00.5 +01:00", false),
+            ("2024-01-01T12:30:00Z", false),
+            ("'2024-01-01'", true),
+            ("2024-01", true),
+            ("2024-1-1", true),
+            ("2024-01-01 at noon", true),
+            ("2024-01-01-rc1", true),
+            ("yes", false),
+            ("No", false),
+            ("ON", false),
+            ("off", false),
+            ("yEs", true),
+            ("yesterday", true),
+            ("y", true),
+            ("1_000", false),
+            ("0b101", false),
+            ("-0x_ff", false),
+            ("12:30:45", false),
+            ("12:61", true),
+            ("1:2:3.4", false),
+            ("1_a", true),
+            ("a_1", true),
+            ("=", false),
+            ("<<", false),
         ] {
             let document = Document::parse(&format!("---\nv: {yaml}\n---\n")).unwrap();
             assert_eq!(document.get("v").unwrap().is_string(), string, "{yaml}");

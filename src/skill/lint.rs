@@ -3,6 +3,7 @@
 //! Sources: the agentskills specification and its reference validator (skills-ref 0.1.1), and what
 //! the clients named in the messages rejected in tests.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -10,8 +11,9 @@ use serde::Serialize;
 
 use super::frontmatter::{Document, Node, Value};
 use super::links;
+use super::path::RelPath;
 use super::tokens;
-use super::tree::{SKILL_MD, Tree, TreeError};
+use super::tree::{SKILL_MD, Tree, TreeError, has_shebang};
 use crate::base::text;
 
 /// The severity of a finding.
@@ -64,7 +66,8 @@ pub(crate) const RULES: &[(&str, Severity, &str)] = &[
     (
         "hidden-character",
         Severity::Fatal,
-        "no bidirectional controls, zero-width characters, tags or others that nobody sees, but for joiners in emoji and scripts",
+        "no bidirectional controls, zero-width characters, tags or others that nobody sees, but for joiners in emoji and scripts; \
+         no control characters but tabs, line ends and form feeds",
     ),
     ("skill-md-missing", Severity::Fatal, "a file SKILL.md, in upper case, directly in the folder"),
     ("skill-md-utf8", Severity::Fatal, "SKILL.md is UTF-8"),
@@ -140,6 +143,7 @@ pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) 
         check_name(&document, folder, &mut findings);
         check_description(&document, &mut findings);
         check_optional_keys(&document, &mut findings);
+        check_escapes(&document.fields, &mut findings);
         check_body(&document, &mut findings);
     }
     for path in tree.left_out() {
@@ -150,13 +154,8 @@ pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) 
         findings.add(link.rule, &link.file, Some(link.line), link.message);
     }
     for (path, entry) in tree.iter() {
-        // As git has it, a file with a NUL is none of text; a stray byte does not make it one.
-        let binary = entry.content.contains(&0);
-        let text = String::from_utf8_lossy(if binary { &[] } else { &entry.content });
-        if let Some((line, column, c)) = text::first_hidden(&text) {
-            let message =
-                format!("U+{:04X}, {}, hides text from people; remove it", u32::from(c), text::kind_of_hidden(c));
-            findings.add("hidden-character", path.as_str(), Some(line), message);
+        if let Some((line, column, c)) = text::first_hidden(&text_of(path, &entry.content)) {
+            findings.add("hidden-character", path.as_str(), Some(line), hides(c));
             if let Some(finding) = findings.0.last_mut() {
                 finding.column = Some(column);
             }
@@ -169,6 +168,24 @@ pub(crate) fn lint(tree: &Tree, folder: Option<&str>, unreadable: &[TreeError]) 
     }
     findings.0.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| (&a.file, a.line).cmp(&(&b.file, b.line))));
     findings.0
+}
+
+/// What of a file is text. As git has it, a file with a NUL is none; a stray byte does not make it one, but then it may be
+/// compressed data, whose bytes look like control characters. What agents read as prose, and a script, is always text.
+fn text_of<'a>(path: &RelPath, content: &'a [u8]) -> Cow<'a, str> {
+    let name = path.file_name().to_ascii_lowercase();
+    let read = name.ends_with(".md") || name.ends_with(".txt") || has_shebang(content);
+    if content.contains(&0) && !read {
+        return Cow::Borrowed("");
+    }
+    match String::from_utf8_lossy(content) {
+        Cow::Owned(text) if !read => text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect(),
+        text => text,
+    }
+}
+
+fn hides(c: char) -> String {
+    format!("U+{:04X}, {}, hides text from people; remove it", u32::from(c), text::kind_of_hidden(c))
 }
 
 /// The findings that make the skill impossible to install.
@@ -299,11 +316,32 @@ fn check_metadata(node: &Node, findings: &mut Findings) {
         return;
     };
     for (key, value) in fields {
-        if !key.is_string() || !value.is_string() {
-            let name = key.text().unwrap_or("a key");
-            let message = format!("{name} must be a string; put its value in quotes");
-            findings.header("metadata", value.line, message);
+        let name = key.text().unwrap_or("a key");
+        if !key.is_string() {
+            findings.header("metadata", key.line, format!("the key {name} must be a string; put it in quotes"));
         }
+        if !value.is_string() {
+            findings.header("metadata", value.line, format!("{name} must be a string; put its value in quotes"));
+        }
+    }
+}
+
+/// What an escape between quotes (`"\x1b"`) makes of a value: agents show and read that.
+fn check_escapes(fields: &[(Node, Node)], findings: &mut Findings) {
+    for node in fields.iter().flat_map(|(key, value)| [key, value]) {
+        check_escape(node, findings);
+    }
+}
+
+fn check_escape(node: &Node, findings: &mut Findings) {
+    match &node.value {
+        Value::Scalar { text, .. } => {
+            if let Some((.., c)) = text::first_hidden(text) {
+                findings.header("hidden-character", node.line, hides(c));
+            }
+        }
+        Value::List(nodes) => nodes.iter().for_each(|node| check_escape(node, findings)),
+        Value::Map(fields) => check_escapes(fields, findings),
     }
 }
 
@@ -333,7 +371,6 @@ fn check_body(document: &Document, findings: &mut Findings) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skill::path::RelPath;
     use crate::skill::tree::Entry;
 
     fn findings(skill_md: &str) -> Vec<&'static str> {
@@ -376,6 +413,13 @@ mod tests {
             (header("").replace("# Demo\n", ""), "body-empty"),
             (header("") + &"x\n".repeat(500), "body-lines"),
             (header("") + &"one two three\n\n".repeat(200).repeat(9).replace('\n', " "), "body-tokens"),
+            (header("metadata:\n  version: 2024-01-01\n"), "metadata"),
+            (header("metadata:\n  yes: \"1\"\n"), "metadata"),
+            (header("").replace("name: demo", "name: yes"), "name-format"),
+            (header("").replace("Does it. Use when asked.", "\"Use when \\x1b[8masked\""), "hidden-character"),
+            (header("metadata:\n  a: \"\\u202e\"\n"), "hidden-character"),
+            (header("") + "a\u{8}b\n", "hidden-character"),
+            (header("") + "a\0b\n", "hidden-character"),
             (format!("\u{feff}{}", header("")), "header"),
             (format!("\n{}", header("")), "header"),
         ] {

@@ -72,6 +72,31 @@ fn validate_points_at_file_and_line_and_exits_1() {
 }
 
 #[test]
+fn validate_refuses_headers_that_parsers_of_agents_refuse_or_read_otherwise() {
+    let test = Test::new();
+    let header = |extra: &str| format!("---\nname: demo\ndescription: Does it. Use when asked.\n{extra}---\n# Demo\n");
+    for (text, found) in [
+        (header("metadata: !!python/object/apply:os.system\n  command: id\n"), "SKILL.md:4: error: anchors and tags"),
+        (header("metadata: &all\n  a: b\n"), "SKILL.md:4: error: anchors and tags"),
+        (
+            header("metadata:\n  a: b\n").replace("Does it.", "\"a\u{b}b").replace("asked.", "asked.\""),
+            "SKILL.md:3: error: not valid YAML: U+000B",
+        ),
+        (header("").replace("Does it.", "'a\u{7}b").replace("asked.", "asked.'"), "SKILL.md:3: error: not valid YAML: U+0007"),
+        (header("metadata:\n  version: 2024-01-01\n"), "SKILL.md:5: error: version must be a string"),
+        (header("metadata:\n  on: x\n"), "SKILL.md:5: error: the key on must be a string"),
+        (header("metadata:\n  time: 12:30:45\n"), "SKILL.md:5: error: time must be a string"),
+        (header("license: no\n"), "SKILL.md:4: error: must be one string"),
+        (header("").replace("demo", "yes"), "SKILL.md:2: error: the name must be a string"),
+    ] {
+        write(&test.at("demo/SKILL.md"), &text);
+        test.run("skills validate demo").expect(1, &[found]);
+    }
+    write(&test.at("demo/SKILL.md"), header("metadata:\n  version: \"2024-01-01\"\n  'on': 'yes'\n"));
+    test.ok("skills validate demo --strict");
+}
+
+#[test]
 fn pack_gives_the_same_bytes_from_the_binary_a_folder_and_a_clone() {
     let test = Test::new();
     test.ok("skills pack cuda-kernels -o one.skill");
