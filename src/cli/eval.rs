@@ -55,7 +55,7 @@ pub(crate) struct Eval {
     /// What is compared, with commas between
     #[arg(long, value_name = "ARMS", value_delimiter = ',', default_value = "without,with")]
     pub(crate) arms: Vec<String>,
-    /// Whether agents have the command `kernels`
+    /// Whether agents have the command `kernels`, without its `skills`
     #[arg(long, value_enum, default_value = "on")]
     pub(crate) cli: Cli,
     /// How often each agent does each task in each arm

@@ -41,7 +41,7 @@ pub(crate) struct Publish {
     /// `KERNELS_PYTHON`, the active environment's, python3, if it has both]
     #[arg(long, value_name = "PATH")]
     pub(crate) python: Option<PathBuf>,
-    /// Publish although git has changes that no commit holds
+    /// Publish although git has changes that no commit holds, or ignores what is published
     #[arg(long)]
     pub(crate) allow_dirty: bool,
     /// Publish without evidence that covers the variants; the kernel's page says so
