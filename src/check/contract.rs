@@ -15,10 +15,20 @@ use crate::base::text::nearest;
 use crate::project::{Argument, CType, KERNEL_TOML, Operation, OracleRef, kernel_toml_problems};
 
 pub(super) fn check(project: &Sources, findings: &mut Findings) {
-    let full = fs::canonicalize(project.root.join(KERNEL_TOML)).ok();
-    let Some(text) = full.and_then(|full| Text::read(&full, KERNEL_TOML.to_owned()).ok()).filter(|text| text.exact)
-    else {
-        return;
+    let path = project.root.join(KERNEL_TOML);
+    let read = fs::canonicalize(&path).and_then(|full| Text::read(&full, KERNEL_TOML.to_owned()));
+    let text = match read {
+        Ok(text) if text.exact => text,
+        // Reported with the allows that it may have, as is a file that cannot be read.
+        Ok(_) => return,
+        Err(error) => {
+            if !path.is_file() && path.symlink_metadata().is_ok() {
+                let message = format!("cannot be read ({error}); put a file there, or remove it");
+                let nothing = Text::new(KERNEL_TOML.to_owned(), String::new(), true);
+                findings.add("kernel-toml/syntax", &nothing, &(0..0), message);
+            }
+            return;
+        }
     };
     // A file that only allows findings describes no launcher.
     let (table, errors) = DeTable::parse_recoverable(&text.content);

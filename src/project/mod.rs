@@ -43,7 +43,7 @@ pub(crate) use torch::TorchProject;
 pub use tuning::Tuning;
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -51,11 +51,16 @@ use anyhow::Context as _;
 use build_toml::Purpose;
 use diagnostic::Document;
 
+use crate::base::disk;
+
 /// kernel-builder's file.
 pub(crate) const BUILD_TOML: &str = "build.toml";
 
 /// Our file.
 pub(crate) const KERNEL_TOML: &str = "kernel.toml";
+
+/// The most bytes of either.
+const LIMIT: u64 = 8 << 20;
 
 /// A project, read and checked.
 #[derive(Clone, Debug)]
@@ -121,7 +126,7 @@ impl Project {
 
     /// The operations and cases of a kernel.toml alone, with nothing to compile; what it names lies beside it.
     pub(crate) fn of_cases(file: &Path) -> anyhow::Result<Self> {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let text = read_text(file).with_context(|| cannot_read(file))?;
         let path = fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
         let root = path.parent().unwrap_or(&path).to_owned();
         let spec = read::read(&Document::new(file.to_owned(), text), &root)?;
@@ -165,9 +170,19 @@ pub(crate) fn read_kernel_toml(text: &str, root: &Path) -> Result<(), InvalidPro
     read::read(&Document::new(KERNEL_TOML.into(), text.to_owned()), root).map(|_| ())
 }
 
+/// A file, or the one that a link leads to. A pipe or a device in its place would never end.
+fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = disk::read_plain(&fs::canonicalize(path)?, LIMIT)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8, which TOML must be"))
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}, which is to be a regular file", path.display())
+}
+
 fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
     let path = dir.join(name);
-    match fs::read_to_string(&path) {
+    match read_text(&path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let next = if name == BUILD_TOML {
@@ -180,6 +195,6 @@ fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
                 dir.display()
             )
         }
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        Err(error) => Err(error).with_context(|| cannot_read(&path)),
     }
 }

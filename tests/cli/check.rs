@@ -7,8 +7,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::support::{Ran, Test, generated, root, snapshot, write};
+use crate::support::{Ran, Test, generated, program, root, snapshot, write};
 use kernels::check::RULES;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
 
 type Files = BTreeMap<String, String>;
@@ -611,6 +613,46 @@ fn links_loops_and_unreadable_files_are_findings() {
         fs::set_permissions(&build, fs::Permissions::from_mode(0o0)).unwrap();
         test.run("check p").expect(1, &["cannot read", "build.toml"]);
     }
+}
+
+/// A pipe and a device never end, and a folder or a link to nothing is not left unsaid.
+#[test]
+fn what_is_no_file_in_place_of_kernel_toml_or_build_toml_is_an_error() {
+    let test = Test::new();
+    test.ok("init my-norms --op blank");
+    let run = |typed: &str| {
+        let mut command = test.command_of("timeout");
+        Ran::of(command.args(["60", program()]).args(typed.split(' ')))
+    };
+    let kinds: [(&dyn Fn(&Path), &str); 4] = [
+        (&|path| mkfifo(path, Mode::from_bits_truncate(0o644)).unwrap(), "not a regular file"),
+        (&|path| symlink("/dev/zero", path).unwrap(), "not a regular file"),
+        (&|path| fs::create_dir(path).unwrap(), "not a regular file"),
+        (&|path| symlink("nowhere", path).unwrap(), "No such file"),
+    ];
+    for name in ["kernel.toml", "build.toml"] {
+        let path = test.at("my-norms").join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        for (put, why) in kinds {
+            fs::remove_file(&path).unwrap();
+            put(&path);
+            let known = if why == "No such file" { "has no" } else { why };
+            for typed in ["build my-norms", "tune my-norms"] {
+                run(typed).expect(1, &[name, known]);
+            }
+            assert!([1, 2].contains(&run("ci my-norms").code));
+            match name {
+                "kernel.toml" => drop(run("check my-norms").expect(1, &["kernel.toml:1", why, "[kernel-toml/syntax]"])),
+                _ => assert!([1, 2].contains(&run("check my-norms").code)),
+            }
+            fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+            fs::write(&path, &text).unwrap();
+        }
+    }
+    // A link to a file is one.
+    fs::rename(test.at("my-norms/kernel.toml"), test.at("there.toml")).unwrap();
+    symlink("../there.toml", test.at("my-norms/kernel.toml")).unwrap();
+    test.ok("check my-norms");
 }
 
 /// A project with only these files.
