@@ -56,6 +56,7 @@ pub(crate) fn recover(places: &[Place]) -> Result<Vec<Recovered>> {
 
 /// Installs `skill` at all of `places`, or at none if anything is protected.
 pub(crate) fn install(machine: &Machine, skill: &Skill, places: Vec<Place>, options: Options) -> Result<Outcome> {
+    super::note_change();
     // An interrupted run can hide an install that the plan must include.
     let mut known = places.clone();
     for scope in [Scope::Project, Scope::User] {

@@ -119,6 +119,7 @@ fn time(stamp: &str) -> String {
 
 /// Puts a backup back; what lies there now is moved to a backup.
 pub(crate) fn restore(backup: &Backup) -> Result<Settled> {
+    super::note_change();
     let folder = &backup.place.folder;
     let created = create_folders(folder)?;
     let restored = || -> Result<Settled> {

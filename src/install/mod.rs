@@ -33,6 +33,21 @@ pub(crate) mod state;
 pub(crate) mod step;
 pub(crate) mod transaction;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub(crate) use place::Place;
 pub(crate) use refusal::Refusal;
 pub(crate) use state::State;
+
+/// Whether this process has set out to change installs. The exit code of such a command says whether that was done; that of
+/// another one is worth nothing without its report.
+static CHANGES: AtomicBool = AtomicBool::new(false);
+
+/// Notes that installs are about to be changed.
+fn note_change() {
+    CHANGES.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn is_change() -> bool {
+    CHANGES.load(Ordering::Relaxed)
+}

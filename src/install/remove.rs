@@ -118,6 +118,7 @@ fn edited_meanwhile(install: &Install) -> Refused {
 /// Removes the installs, links before their targets. Each is moved away first and judged again there, where nobody
 /// finds it by its path: one that was edited since the plan is put back.
 pub(crate) fn remove(machine: &Machine, targets: &[Install], all: &[Install], options: Options) -> Result<Removed> {
+    super::note_change();
     let mut areas = Vec::new();
     for install in targets {
         areas.push(Area::of(&install.folder));

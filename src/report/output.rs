@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use serde::Serialize;
 
 use crate::base::text::is_invisible;
+use crate::install;
 
 /// The output mode of a command.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +47,12 @@ impl Output {
         !self.json && !self.quiet && std::io::stderr().is_terminal()
     }
 
-    /// Prints a line for people. A failure to print is ignored.
+    /// Prints a line for people. A failure is that of the command, unless it changes installs: who asked for that is told by
+    /// the exit code whether it was done.
     pub(crate) fn line(self, text: impl AsRef<str>) {
         if !self.json && !self.quiet {
-            let _ = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
+            let written = writeln!(anstream::stdout().lock(), "{}", harmless(text.as_ref()));
+            remember_in(&LOST_LINE, written);
         }
     }
 
@@ -129,11 +132,18 @@ fn kept(bytes: &[u8]) -> bool {
 /// at the end, so that a truncated file is never taken for a whole one.
 static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
 
+/// The same of lines for people.
+static LOST_LINE: Mutex<Option<io::Error>> = Mutex::new(None);
+
 fn remember(written: io::Result<()>) {
+    remember_in(&LOST, written);
+}
+
+fn remember_in(first: &Mutex<Option<io::Error>>, written: io::Result<()>) {
     match written {
         // A closed reader (`| head`) is no error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            if let Ok(mut lost) = LOST.lock() {
+            if let Ok(mut lost) = first.lock() {
                 lost.get_or_insert(error);
             }
         }
@@ -141,9 +151,10 @@ fn remember(written: io::Result<()>) {
     }
 }
 
-/// The first failure to write output, if any.
+/// The first failure to write output that counts, if any.
 pub(crate) fn lost() -> Option<io::Error> {
-    LOST.lock().ok()?.take()
+    let line = LOST_LINE.lock().ok()?.take().filter(|_| !install::is_change());
+    LOST.lock().ok()?.take().or(line)
 }
 
 /// Escapes control characters except line ends, tabs and colours, and characters that are invisible or reorder a line: text

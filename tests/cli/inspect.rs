@@ -82,7 +82,10 @@ fn validate_refuses_headers_that_parsers_of_agents_refuse_or_read_otherwise() {
             header("metadata:\n  a: b\n").replace("Does it.", "\"a\u{b}b").replace("asked.", "asked.\""),
             "SKILL.md:3: error: not valid YAML: U+000B",
         ),
-        (header("").replace("Does it.", "'a\u{7}b").replace("asked.", "asked.'"), "SKILL.md:3: error: not valid YAML: U+0007"),
+        (
+            header("").replace("Does it.", "'a\u{7}b").replace("asked.", "asked.'"),
+            "SKILL.md:3: error: not valid YAML: U+0007",
+        ),
         (header("metadata:\n  version: 2024-01-01\n"), "SKILL.md:5: error: version must be a string"),
         (header("metadata:\n  on: x\n"), "SKILL.md:5: error: the key on must be a string"),
         (header("metadata:\n  time: 12:30:45\n"), "SKILL.md:5: error: time must be a string"),
@@ -247,9 +250,34 @@ fn a_reader_that_goes_away_is_no_failure() {
 #[test]
 fn output_that_a_full_disk_swallows_is_a_failure() {
     let test = Test::new();
-    for typed in ["skills show", "completions bash", "skills list --json"] {
+    write_skill(&test.at("demo"), "demo", "1");
+    test.ok("init my-norms --op blank");
+    test.ok("skills add demo --claude");
+    for typed in [
+        "skills show",
+        "completions bash",
+        "skills list --json",
+        "skills list",
+        "skills status",
+        "skills validate demo",
+        "skills agents",
+        "skills backups",
+        "skills find demo",
+        "skills update --dry-run",
+        "skills update --check",
+        "skills remove demo --dry-run",
+        "skills add demo --codex --dry-run",
+        "check my-norms",
+        "init --list",
+        "doctor",
+    ] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran = Ran::of_redirected(test.command().args(typed.split(' ')), full.into());
         ran.expect(1, &["stdout", "No space left"]);
+    }
+    // What changes installs says by its exit code that it was done.
+    for typed in ["skills update", "skills add demo --codex", "skills add demo --codex", "skills remove demo"] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        Ran::of_redirected(test.command().args(typed.split(' ')), full.into()).expect(0, &[]);
     }
 }
