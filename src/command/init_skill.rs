@@ -1,8 +1,7 @@
 //! `kernels skills init`.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -10,8 +9,10 @@ use serde_json::json;
 
 use super::failure::Usage;
 use crate::agent::Machine;
+use crate::base::dir::Dir;
+use crate::base::disk::unique;
 use crate::cli::skills;
-use crate::install::Refusal;
+use crate::install::{Refusal, place};
 use crate::report::{Output, style};
 use crate::skill::lint::is_valid_name;
 use crate::skill::tree::SKILL_MD;
@@ -31,16 +32,16 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::InitSkill, output: Outp
         let shown = arguments.folder.display();
         return Err(Usage(format!("{shown}: a skill's name is 1 to 64 of a-z, 0-9 and single hyphens{close}")).into());
     }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let real = place::resolve(&folder)?;
     let path = folder.join(SKILL_MD);
-    let text = TEMPLATE.replace("NAME", name);
-    let new = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-    match new.and_then(|mut file| file.write_all(text.as_bytes())) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+    let created = place::create_folders(&real)?;
+    if let Err(error) = Dir::open(&real).and_then(|folder| write(&folder, &TEMPLATE.replace("NAME", name))) {
+        place::remove_empty(&real, created);
+        if error.kind() == ErrorKind::AlreadyExists {
             return Err(Refusal::of(path, "is there already", &["choose another name"]).into());
         }
-        Err(error) => return Err(error).with_context(|| format!("cannot write {}", path.display())),
+        let hint = place::hint(&error);
+        return Err(error).with_context(|| format!("cannot write {}{hint}", path.display()));
     }
     let shown = machine.show(&folder);
     output.line(format!("  {} {}", style::good("wrote"), machine.show(&path)));
@@ -49,4 +50,23 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::InitSkill, output: Outp
     )));
     output.json(&json!({ "name": name, "path": path.to_string_lossy() }));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the file in one step, over nothing: half of it would be in the way of the next try. What a killed run left goes.
+fn write(folder: &Dir, text: &str) -> io::Result<()> {
+    if folder.has(SKILL_MD) {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let (before, behind) = (format!(".{SKILL_MD}."), ".tmp");
+    for entry in folder.entries()? {
+        let name = entry.name.to_string_lossy();
+        if name.starts_with(&before) && name.ends_with(behind) {
+            folder.remove_file(&entry.name)?;
+        }
+    }
+    let staged = format!("{before}{}{behind}", unique());
+    let written = folder.write_new(&staged, text.as_bytes(), 0o666).and_then(|file| file.sync_all());
+    written.and_then(|()| folder.move_new(&staged, folder, SKILL_MD)).inspect_err(|_| {
+        let _ = folder.remove_file(&staged);
+    })
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Test, exists, snapshot};
+use crate::support::{Ran, Test, exists, names, program, snapshot};
 
 #[test]
 fn a_new_skill_is_valid_can_be_installed_and_shows_where_it_lies() {
@@ -28,6 +28,27 @@ fn a_name_that_no_skill_can_have_is_refused_with_one_that_it_can() {
         assert_eq!(test.run(typed).code, 2, "{typed}");
     }
     assert_eq!(snapshot(&test.project).len(), 1, "something was written");
+}
+
+/// A limit of the shell for the size of files stands for a full disk.
+#[test]
+fn a_disk_that_is_full_leaves_nothing_that_is_in_the_way() {
+    let test = Test::new();
+    test.write("notes/todo.md", "mine");
+    let before = snapshot(&test.project);
+    for name in ["review", "skills/deep/review", "notes"] {
+        let mut command = test.command_of("/bin/sh");
+        let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" skills init \"$1\"";
+        let ran = Ran::of(command.args(["-c", script, program(), name]));
+        ran.expect(1, &[&format!("{name}/SKILL.md"), "cannot write"]);
+        assert_eq!(snapshot(&test.project), before, "{name}");
+    }
+    // What a killed run left goes as well.
+    test.write("notes/.SKILL.md.1-2-3.tmp", "---");
+    test.ok("skills init notes");
+    assert_eq!(names(&test.at("notes")), ["SKILL.md", "todo.md"]);
+    test.ok("skills init skills/deep/review");
+    test.ok("skills validate --strict notes skills/deep/review");
 }
 
 #[test]
