@@ -1,6 +1,7 @@
 //! `kernels doctor`.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -38,10 +39,10 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
         let presence = Presence::of(agent, machine);
         if !presence.is_present() {
             absent.push(agent.name.as_str());
-            problems.extend(check_for_others(machine, agent, sight::of(agent, machine)));
+            problems.extend(check_for_others(machine, agent, seen(agent, machine)));
             continue;
         }
-        let seen = sight::of(agent, machine);
+        let seen = seen(agent, machine);
         show_agent(machine, agent, &presence, &seen, output);
         problems.extend(check(machine, agent, &seen));
         agents.push(agent_json(agent, &presence, &seen));
@@ -75,6 +76,18 @@ pub(crate) fn run(machine: &Machine, output: Output) -> ExitCode {
     }));
     failure::quietly(&problems, output);
     if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What an agent sees as a skill, and what it cannot look into. A folder without a SKILL.md, as one that groups skills, is none.
+fn seen(agent: &Agent, machine: &Machine) -> Vec<Seen> {
+    let is_skill = |entry: &Seen| {
+        let Some(Ok(mut inside)) = entry.real.as_ref().map(fs::read_dir) else {
+            return true;
+        };
+        // In lower case it is one for some.
+        inside.any(|file| file.is_ok_and(|file| file.file_name().eq_ignore_ascii_case(SKILL_MD)))
+    };
+    sight::of(agent, machine).into_iter().filter(is_skill).collect()
 }
 
 fn machine_path(machine: &Machine, path: &std::path::Path) -> String {
@@ -114,9 +127,8 @@ fn check(machine: &Machine, agent: &Agent, seen: &[Seen]) -> Vec<String> {
             continue;
         };
         let (tree, unreadable) = Tree::read_what_is_readable(real);
-        let other_spelling = tree.iter().any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD));
-        if tree.get(SKILL_MD).is_none() && !other_spelling {
-            // For example a folder that groups skills: agents do not read it as a skill.
+        if !tree.iter().any(|(path, _)| path.as_str().eq_ignore_ascii_case(SKILL_MD)) {
+            // It cannot be read, or is a link, which agents may follow.
             continue;
         }
         let findings = lint::lint(&tree, Some(&entry.name), &[]);

@@ -169,6 +169,28 @@ fn doctor_shows_what_agents_see_and_what_is_wrong() {
     assert!(report["problems"].as_array().unwrap().len() >= 5);
 }
 
+/// Agents read no skill out of a folder that only groups skills, or holds something else.
+#[test]
+fn doctor_lists_no_folder_without_a_skill_md() {
+    let test = Test::new();
+    fs::create_dir(test.home.join(".claude")).unwrap();
+    fs::create_dir_all(test.at(".claude/skills/empty")).unwrap();
+    test.write(".claude/skills/group/one/SKILL.md", "x\n");
+    test.write(".claude/skills/notes/README.md", "x\n");
+    test.write(".claude/skills/lower/skill.md", "---\nname: lower\ndescription: Use when asked.\n---\nx\n");
+    write_skill(&test.at(".claude/skills/mine"), "mine", "1");
+    symlink("nowhere", test.at(".claude/skills/gone")).unwrap();
+    let ran = test.run("doctor");
+    ran.expect(1, &["mine", "gone is a link to nothing", "lower is hidden from some agents"]);
+    let report = test.json("doctor");
+    let claude = report["agents"].as_array().unwrap().iter().find(|agent| agent["id"] == "claude").unwrap();
+    let names: Vec<_> = claude["sees"].as_array().unwrap().iter().map(|seen| seen["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["gone", "lower", "mine"]);
+    for name in ["empty", "group", "notes"] {
+        assert!(!ran.out.contains(&format!("skills/{name}")), "{ran:#?}");
+    }
+}
+
 #[test]
 fn doctor_reads_versions_without_running_anything() {
     let test = Test::new();
