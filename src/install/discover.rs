@@ -65,15 +65,20 @@ impl Install {
             Ok(Source::Remote { .. }) => return self.itself().map_err(|error| format!("{error:#}")),
         };
         let again = "`kernels skills add PATH` compares and updates it";
-        let unnamed = || format!("it was installed from outside the project, which its receipt does not name; {again}");
-        let named = path.ok_or_else(unnamed)?;
+        let named = path.ok_or_else(|| {
+            let why = "that lay outside the project, or its path is not UTF-8";
+            format!("its receipt does not name what it was installed from: {why}; {again}")
+        })?;
         let gone = |error: &dyn std::fmt::Display| format!("what it was installed from is gone: {error}");
-        let mut path = named.canonicalize().map_err(|error| gone(&format!("{}: {error}", named.display())))?;
+        let path = named.canonicalize().map_err(|error| gone(&format!("{}: {error}", named.display())))?;
         if self.scope != Scope::User {
             // A project's receipt may come from anybody with the project; it must not make us read files
             // elsewhere on this machine.
             let project = self.place().project().and_then(|project| project.canonicalize().ok());
-            path = project.filter(|project| path.starts_with(project)).map(|_| path).ok_or_else(unnamed)?;
+            let inside = project.is_some_and(|project| path.starts_with(project));
+            if !inside {
+                return Err(format!("its receipt names {}, which is outside the project; {again}", path.display()));
+            }
         }
         match Skill::read(&path) {
             Ok(skill) if skill.name == self.name => Ok(skill),

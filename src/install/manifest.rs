@@ -306,7 +306,10 @@ fn installed(machine: &Machine) -> Result<BTreeMap<String, Entry>> {
             Source::Remote { from, .. } => Some(from.to_string().into()),
             Source::Folder { path } | Source::Archive { path } => {
                 let inside = path.filter(|path| path.starts_with(&project)).with_context(|| {
-                    format!("{shown} was installed from outside the project; copy its source into it, and `add` that")
+                    format!(
+                        "{shown} was installed from outside the project, or from a path that is not UTF-8; copy its source into \
+                         the project, under a name in UTF-8, and `add` that"
+                    )
                 })?;
                 Some(relative(&project, &inside))
             }

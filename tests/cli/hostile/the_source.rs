@@ -121,6 +121,20 @@ fn is_not_there_or_no_folder() {
     ran.expect_any(&[1, 2]);
 }
 
+/// A receipt, which is JSON, cannot name it.
+#[test]
+fn lies_in_the_project_below_a_name_that_is_not_utf8() {
+    let test = Test::hostile();
+    let folder = test.project.join(OsStr::from_bytes(b"s\xff"));
+    support::copy(&test.source("v1"), &folder.join("demo"));
+    let mut command = test.command();
+    Ran::ok(command.args(["skills", "add"]).arg(folder.join("demo")).arg("--claude"));
+    for typed in ["skills status", "skills update", "doctor"] {
+        test.run(typed).expect(1, &[CLAUDE, "or its path is not UTF-8", "skills add PATH"]);
+    }
+    test.run("skills sync --init").expect(1, &[CLAUDE, "not UTF-8"]);
+}
+
 #[test]
 fn is_the_destination_itself() {
     let test = Test::hostile();
