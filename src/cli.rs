@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Skills(skills::Skills),
     /// Start a kernel project from bundled kernels, or from a small example
     #[command(
-        after_help = "Examples:\n  kernels init my-norms --op rms_norm\n  kernels init ltx-video-kernels --for ltx-video\n  kernels init my-kernel --op blank\n  kernels init --list\n\nWrites a folder that `kernels` and kernel-builder build: kernels, torch binding, layers, tests,\nbenchmarks, card. Exit code 3 where something is in the way; nothing of it is touched."
+        after_help = "Examples:\n  kernels init my-norms --op rms_norm\n  kernels init ltx-video-kernels --for ltx-video\n  kernels init my-kernel --op blank       (or, in a project, `kernels add --blank NAME`)\n  kernels init --list\n\nWrites a folder that `kernels` and kernel-builder build: kernels, torch binding, layers, tests,\nbenchmarks, card. Exit code 3 where something is in the way; nothing of it is touched."
     )]
     Init(project::Init),
     /// Add operations to a kernel project, bundled ones or one of your own

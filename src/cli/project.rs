@@ -30,7 +30,7 @@ pub(crate) enum ToolchainCommand {
         /// Install again, even when it is complete
         #[arg(long)]
         force: bool,
-        /// Install the headers of torch 2.11.0 instead, for `kernels build --torch` (downloads 530 MB, keeps 60)
+        /// Install the headers of torch 2.11.0 instead, for `kernels build --torch` (downloads 530 MB, keeps 86)
         #[arg(long)]
         torch: bool,
     },

@@ -240,9 +240,8 @@ impl Row {
             (None, ..) => String::new(),
         };
         let why = match &self.judged.state {
-            State::Unreadable(why) => format!("{why}; "),
+            State::Unreadable(why) | State::Foreign(Foreign::DamagedReceipt(why)) => format!("{why}; "),
             State::Foreign(Foreign::LaterReceipt) => "by a later kernels; ".to_owned(),
-            State::Foreign(Foreign::DamagedReceipt(why)) => format!("{why}; "),
             State::Foreign(Foreign::LinkFile(to)) => {
                 format!("git wrote the link to {} as a file (core.symlinks); `update` repairs it; ", to.display())
             }

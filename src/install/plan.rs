@@ -258,13 +258,24 @@ fn is_real(dest: &Path) -> bool {
 
 type Decision = Result<(Action, OldTree), Refused>;
 
+/// What is said of an install that is the only copy of its skill, whatever its receipt says.
+const ITS_OWN_SOURCE: &str = "skill that was its own source";
+
+fn is_only_copy(dest: &Path, judged: &Judgement) -> bool {
+    judged.receipt.as_ref().is_some_and(|receipt| receipt.names_itself(dest))
+}
+
 fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgement, options: Options) -> Decision {
     let dest = place.dest(&skill.name);
+    let kept = OldTree { keep: true, fingerprint: None };
     let clean = OldTree { keep: false, fingerprint: judged.fingerprint.clone() };
     match &judged.state {
         State::Absent => Ok((Action::Install, OldTree::default())),
         State::Current { receipt: true } => Ok((Action::Unchanged, clean)),
         State::Current { receipt: false } => Ok((Action::Adopt, clean)),
+        State::Stale | State::Unchecked | State::Missing(_) if is_only_copy(&dest, judged) => {
+            Ok((Action::Replace { what: ITS_OWN_SOURCE.to_owned() }, kept))
+        }
         State::Stale | State::Unchecked => Ok((Action::Update { from: judged.version.clone() }, clean)),
         State::Missing(changes) => Ok((Action::Repair(changes.clone()), clean)),
         State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
@@ -276,7 +287,7 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Modified(_) if options.merge != Merge::No => merge::decide(skill, &dest, judged, options.merge),
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
             let what = protect(&dest, judged, options, "add")?;
-            Ok((Action::Replace { what }, OldTree { keep: true, fingerprint: None }))
+            Ok((Action::Replace { what }, kept))
         }
     }
 }
@@ -286,6 +297,9 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
     let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
         State::Absent => Ok((place(None), OldTree::default())),
+        State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) if is_only_copy(dest, judged) => {
+            Ok((place(Some(ITS_OWN_SOURCE.to_owned())), OldTree { keep: true, fingerprint: None }))
+        }
         State::Current { .. }
         | State::Unchecked
         | State::Stale

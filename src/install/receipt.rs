@@ -116,6 +116,16 @@ impl Receipt {
         }
     }
 
+    /// Whether it says that the install in this folder was copied from itself: then there is no other copy. `add` wrote such
+    /// receipts into skills that it found in their place.
+    pub(super) fn names_itself(&self, install: &Path) -> bool {
+        let (Source::Folder { path: Some(path) } | Source::Archive { path: Some(path) }) = &self.source else {
+            return false;
+        };
+        let from = install.parent().unwrap_or(install).join(path).canonicalize();
+        from.is_ok_and(|from| install.canonicalize().is_ok_and(|install| from.starts_with(install)))
+    }
+
     pub(crate) fn read_in(folder: &Dir) -> Result<Self, ReceiptError> {
         #[derive(Deserialize)]
         struct Head {

@@ -10,13 +10,11 @@ use super::discover::Install;
 use super::lock::Lock;
 use super::place::remove_empty;
 use super::protect::protect;
-use super::receipt::Receipt;
 use super::refusal::{Refusal, Refused};
 use super::state::{Foreign, State, judge};
 use super::step::Options;
 use super::transaction::{OldTree, Transaction, link_fingerprint, recover_area};
 use crate::agent::Machine;
-use crate::skill::source::Source;
 
 /// An install to remove, or removed.
 #[derive(Clone, Debug)]
@@ -47,7 +45,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
         let keep = match &judged.state {
             State::Foreign(Foreign::Link(_) | Foreign::LinkFile(_)) if install.link_is_ours => false,
             State::Current { .. } | State::Unchecked | State::Stale | State::Newer | State::Missing(_) => {
-                judged.receipt.as_ref().is_some_and(|receipt| is_its_own_source(install, receipt))
+                judged.receipt.as_ref().is_some_and(|receipt| receipt.names_itself(&install.path))
             }
             _ => match protect(&install.path, &judged, options, "remove") {
                 Ok(_) => true,
@@ -75,16 +73,6 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
         removals.push(Removal { install: install.clone(), backup: None, old, created_folders });
     }
     if refused.is_empty() { Ok(removals) } else { Err(Refusal(refused)) }
-}
-
-/// Whether the receipt says that the install was copied from itself: then there is no other copy. `add` wrote such receipts
-/// into skills that it found in their place.
-fn is_its_own_source(install: &Install, receipt: &Receipt) -> bool {
-    let from = match install.source(receipt) {
-        Source::Folder { path: Some(path) } | Source::Archive { path: Some(path) } => path,
-        _ => return false,
-    };
-    install.path.canonicalize().is_ok_and(|path| from.starts_with(path))
 }
 
 fn dangling(install: &Install, targets: &[Install], all: &[Install]) -> Option<Refused> {

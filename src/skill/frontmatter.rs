@@ -340,12 +340,10 @@ fn node<'a>(
     if depth > 16 {
         return refuse("nested more than 16 levels deep");
     }
-    let (anchor, tag) = match &event {
-        Event::Scalar(_, _, anchor, tag) => (*anchor, tag.is_some()),
-        Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag.is_some()),
-        _ => (0, false),
-    };
-    if anchor != 0 || tag {
+    if let Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) =
+        &event
+        && (*anchor != 0 || tag.is_some())
+    {
         return refuse("anchors and tags are YAML features that agents do not share; write the value out");
     }
     let value = match event {

@@ -624,19 +624,21 @@ fn what_is_no_file_in_place_of_kernel_toml_or_build_toml_is_an_error() {
         let mut command = test.command_of("timeout");
         Ran::of(command.args(["60", program()]).args(typed.split(' ')))
     };
-    let kinds: [(&dyn Fn(&Path), &str); 4] = [
-        (&|path| mkfifo(path, Mode::from_bits_truncate(0o644)).unwrap(), "not a regular file"),
-        (&|path| symlink("/dev/zero", path).unwrap(), "not a regular file"),
-        (&|path| fs::create_dir(path).unwrap(), "not a regular file"),
-        (&|path| symlink("nowhere", path).unwrap(), "No such file"),
-    ];
+    let put = |kind: &str, path: &Path| match kind {
+        "pipe" => mkfifo(path, Mode::from_bits_truncate(0o644)).unwrap(),
+        "folder" => fs::create_dir(path).unwrap(),
+        to => symlink(to, path).unwrap(),
+    };
     for name in ["kernel.toml", "build.toml"] {
         let path = test.at("my-norms").join(name);
         let text = fs::read_to_string(&path).unwrap();
-        for (put, why) in kinds {
+        for kind in ["pipe", "folder", "/dev/zero", "nowhere"] {
             fs::remove_file(&path).unwrap();
-            put(&path);
-            let known = if why == "No such file" { "has no" } else { why };
+            put(kind, &path);
+            let (why, known) = match kind {
+                "nowhere" => ("No such file", "has no"),
+                _ => ("not a regular file", "not a regular file"),
+            };
             for typed in ["build my-norms", "tune my-norms"] {
                 run(typed).expect(1, &[name, known]);
             }

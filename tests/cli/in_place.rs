@@ -73,6 +73,16 @@ fn remove_keeps_what_its_receipt_names_as_its_own_source() {
         write(&file, receipt.to_string());
         fs::remove_dir_all(test.at("s")).unwrap();
         let before = picture(&install);
+        write_skill(&test.at("s/mine"), "mine", "2");
+        let kept = |typed: &str| {
+            let report = test.json(typed);
+            let backup = report["steps"][0]["backup"].as_str().unwrap_or_else(|| panic!("{report:#}"));
+            assert_eq!(picture(backup.as_ref()), before);
+            fs::remove_dir_all(&install).unwrap_or_else(|_| fs::remove_file(&install).unwrap());
+            fs::rename(backup, &install).unwrap();
+        };
+        kept("skills add s/mine --claude");
+        kept("skills add s/mine --agents --claude --link");
         let removed = test.json("skills remove mine");
         let backup = removed["removed"][0]["backup"].as_str().unwrap_or_else(|| panic!("{removed:#}"));
         assert_eq!(picture(backup.as_ref()), before);

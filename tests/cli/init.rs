@@ -134,7 +134,8 @@ fn holds(test: &Test, name: &str, ops: &str, folders: &[PathBuf]) {
     }
 }
 
-/// Names that a module uses and neither defines nor imports, and imports from modules beside it that do not have the name.
+/// Names that a module uses and neither defines nor imports, imports from modules beside it that do not have the name, and
+/// parameters of a test that pytest does not know.
 const UNDEFINED: &str = r#"
 import ast, builtins, pathlib, symtable, sys
 def own(path):
@@ -155,6 +156,15 @@ for path in pathlib.Path(sys.argv[1]).rglob("*.py"):
             if beside.exists():
                 there = {symbol.get_name() for symbol in own(beside).get_symbols() if symbol.is_assigned() or symbol.is_imported()}
                 wrong |= {alias.name for alias in node.names} - there
+    # A test's parameters are fixtures, or named by the decorators that are left of it.
+    fixtures = {"monkeypatch", "tmp_path", "capfd", "capsys", "request"}
+    if (path.parent / "conftest.py").exists():
+        fixtures |= {node.name for node in ast.parse((path.parent / "conftest.py").read_text()).body if isinstance(node, ast.FunctionDef)}
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+                said = [one.value for mark in node.decorator_list for one in ast.walk(mark) if isinstance(one, ast.Constant)]
+                named = {name.strip() for text in said if isinstance(text, str) for name in text.split(",")}
+                wrong |= {one.arg for one in node.args.args} - named - fixtures
     assert not wrong, (path, wrong)
 print("sound")
 "#;

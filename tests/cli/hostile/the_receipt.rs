@@ -75,18 +75,21 @@ fn is_listed_also_where_it_is_of_no_use() {
     let conflict = |text: &str| mark(text).into_bytes();
     let later = |text: &str| text.replace("\"format\": 1", "\"format\": 2").into_bytes();
     let other = |text: &str| text.replace("\"skill\": \"demo\"", "\"skill\": \"other\"").into_bytes();
-    let damages: [(&dyn Fn(&str) -> Vec<u8>, &str); 4] = [
-        (&conflict, ".kernels.json is damaged"),
-        (&later, "later kernels"),
-        (&other, ".kernels.json is of another skill, other"),
-        (&|_| Vec::new(), ".kernels.json is damaged"),
-    ];
-    for (damage, why) in damages {
+    for (n, why) in [
+        ".kernels.json is damaged",
+        "later kernels",
+        ".kernels.json is of another skill, other",
+        ".kernels.json is damaged",
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let test = Test::hostile();
         test.ok("skills add V1 --claude");
         let file = test.at(CLAUDE).join(".kernels.json");
         let text = fs::read_to_string(&file).unwrap();
-        fs::write(&file, damage(&text)).unwrap();
+        let damaged = [conflict(&text), later(&text), other(&text), Vec::new()];
+        fs::write(&file, &damaged[n]).unwrap();
         for flags in ["", " --claude", " --agent *"] {
             test.run(&format!("skills status{flags}")).expect(1, &["foreign", CLAUDE, why]);
         }
