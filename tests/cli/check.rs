@@ -100,7 +100,7 @@ fn a_source_whose_name_is_an_option_is_refused() {
         let test = project(&[(name, "extern \"C\" int launch() { return 0; }\n")]);
         let path = test.project.join("p/build.toml");
         let text = fs::read_to_string(&path).unwrap();
-        write(&path, &text.replace("src = [\"", &format!("src = [\"{name}\", \"")));
+        write(&path, text.replace("src = [\"", &format!("src = [\"{name}\", \"")));
         test.run("check p")
             .expect(1, &[&format!("`{name}`: compilers take a name that begins with - or @ for an option")]);
     }

@@ -58,35 +58,39 @@ fn other_places_get_copies() {
     assert_eq!(picture(&test.at(".claude/skills/mine")), before);
 }
 
-/// Such receipts were written by earlier versions.
+/// A skill with a receipt that names itself as its source, as earlier versions wrote it.
+fn adopted_from_itself(test: &Test, path: &str, named: &str) -> Picture {
+    let folder = test.at(path);
+    test.ok(&format!("skills add s/mine --dest {}", path.rsplit_once('/').unwrap().0));
+    let file = folder.join(".kernels.json");
+    let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let named = if named.is_empty() { folder.to_str().unwrap() } else { named };
+    receipt["source"] = json!({ "kind": "folder", "path": named });
+    write(&file, receipt.to_string());
+    picture(&folder)
+}
+
 #[test]
-fn remove_keeps_what_its_receipt_names_as_its_own_source() {
-    for (path, whole) in [("mine", false), ("../../.claude/skills/mine", false), ("", true)] {
-        let test = Test::new();
-        write_skill(&test.at("s/mine"), "mine", "1");
-        test.ok("skills add s/mine --claude");
-        let install = test.at(".claude/skills/mine");
-        let file = install.join(".kernels.json");
-        let mut receipt: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        let named = if whole { install.to_str().unwrap() } else { path };
-        receipt["source"] = json!({ "kind": "folder", "path": named });
-        write(&file, receipt.to_string());
-        fs::remove_dir_all(test.at("s")).unwrap();
-        let before = picture(&install);
-        write_skill(&test.at("s/mine"), "mine", "2");
-        let kept = |typed: &str| {
+fn what_its_receipt_names_as_its_own_source_is_kept() {
+    for named in ["mine", "../../.codex/skills/mine", ""] {
+        for (typed, steps) in [
+            ("skills remove mine --codex", "removed"),
+            ("skills add s/mine --codex", "steps"),
+            ("skills add s/mine --codex --agents", "steps"),
+        ] {
+            let test = Test::new();
+            write_skill(&test.at("s/mine"), "mine", "1");
+            let before = adopted_from_itself(&test, ".codex/skills/mine", named);
+            if typed.ends_with("--agents") {
+                test.ok("skills add s/mine --agents");
+            }
+            write_skill(&test.at("s/mine"), "mine", "2");
             let report = test.json(typed);
-            let backup = report["steps"][0]["backup"].as_str().unwrap_or_else(|| panic!("{report:#}"));
-            assert_eq!(picture(backup.as_ref()), before);
-            fs::remove_dir_all(&install).unwrap_or_else(|_| fs::remove_file(&install).unwrap());
-            fs::rename(backup, &install).unwrap();
-        };
-        kept("skills add s/mine --claude");
-        kept("skills add s/mine --agents --claude --link");
-        let removed = test.json("skills remove mine");
-        let backup = removed["removed"][0]["backup"].as_str().unwrap_or_else(|| panic!("{removed:#}"));
-        assert_eq!(picture(backup.as_ref()), before);
-        assert!(!exists(&install));
+            let backups: Vec<&str> =
+                report[steps].as_array().unwrap().iter().filter_map(|step| step["backup"].as_str()).collect();
+            assert_eq!(backups.len(), 1, "{typed}: {report:#}");
+            assert_eq!(picture(backups[0].as_ref()), before, "{typed}");
+        }
     }
 }
 
