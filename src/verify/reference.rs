@@ -76,7 +76,7 @@ mod tests {
     use crate::verify::layout::Layout;
     use crate::verify::slot::tensors;
 
-    /// What the oracle of add_rms_norm says where kernel.toml gives `sum` a role.
+    /// What the oracle of `add_rms_norm` says where kernel.toml gives `sum` a role.
     fn with_sum_as(role: &str) -> Result<Box<dyn Oracle>> {
         let scratch = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
