@@ -245,6 +245,23 @@ fn a_slot_that_is_wrong_in_every_launch_differs_from_the_next_one() {
     }
 }
 
+/// What its outputs do not show: a bit of an input that changes them by less than their budget, and memory in front of a tensor,
+/// in one slot of 37, which the oracle hardly ever sees.
+#[test]
+fn what_a_timed_launch_writes_beside_its_outputs_is_found() {
+    let once = "if (blockIdx.x == 0 && threadIdx.x == 0 && (unsigned long)a.out / 4096 % 37 == 0)";
+    for (write, kind) in [("((unsigned*)a.x)[0] ^= 1;", Kind::InputModified), ("((float*)a.x)[-1] = 5;", Kind::RedZone)]
+    {
+        let project = written(&format!("{once} {write}"), "3");
+        let output = run("bench", project.path(), &["--rounds", "5"], "");
+        let report: BenchReport = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(report.findings.iter().all(|finding| finding.kind == kind), "{write}: {:?}", report.findings);
+        let many = report.cases.iter().filter(|case| case.slots >= 37).count();
+        let slots: Vec<u32> = report.cases.iter().map(|case| case.slots).collect();
+        assert!(many > 0 && report.findings.len() >= many, "{write}: {slots:?} {:?}", report.findings);
+    }
+}
+
 /// Copies a row of the output from where its input lies elsewhere in the memory of the process, if what lies there can be
 /// an output: other copies of the input have poison or anything else at that distance. Not from the heap, where the
 /// harness has copies of slots: no kernel on a card reads that.
