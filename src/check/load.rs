@@ -11,6 +11,7 @@ use super::findings::Findings;
 use super::python::Python;
 use super::text::Text;
 use crate::project::manifest::{Kind, Manifest, Word, Words};
+use crate::project::path::taken_for_an_option;
 
 /// The texts of a project.
 #[derive(Debug)]
@@ -296,9 +297,8 @@ impl Loader<'_> {
             self.outside(word, "leaves the project");
             return None;
         };
-        if path.split('/').any(|part| part.starts_with(['-', '@'])) {
-            let why = "compilers take a name that begins with - or @ for an option; rename it";
-            self.findings.add("build-toml/flag", self.build, &word.at, format!("`{}`: {why}", word.value));
+        if let Some(why) = taken_for_an_option(&word.value) {
+            self.findings.add("build-toml/flag", self.build, &word.at, why);
             return None;
         }
         let problem = match real(self.root, &path) {

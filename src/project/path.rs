@@ -20,18 +20,20 @@ pub(crate) fn is_cu(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "cu")
 }
 
+/// Why a compiler would not take the path for one, if a part of it begins as an option does.
+pub(crate) fn taken_for_an_option(path: &str) -> Option<String> {
+    let is_option = path.split('/').any(|part| part.starts_with(['-', '@']));
+    is_option.then(|| format!("`{path}`: compilers take a name that begins with - or @ for an option; rename it"))
+}
+
 /// The path without `.` parts, relative to `root` (which is canonical). The error says what is wrong with it.
 pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf, String> {
+    if let Some(why) = taken_for_an_option(text) {
+        return Err(why);
+    }
     let mut relative = PathBuf::new();
     for component in Path::new(text).components() {
         match component {
-            Component::Normal(part)
-                if part.as_encoded_bytes().starts_with(b"-") || part.as_encoded_bytes().starts_with(b"@") =>
-            {
-                return Err(format!(
-                    "`{text}`: compilers take a name that begins with - or @ for an option; rename it"
-                ));
-            }
             Component::Normal(part) => relative.push(part),
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
@@ -61,5 +63,24 @@ pub(super) fn inside(root: &Path, text: &str, wanted: Wanted) -> Result<PathBuf,
         Wanted::File if !real.is_file() => Err(format!("`{text}` is not a file")),
         Wanted::Folder if !real.is_dir() => Err(format!("`{text}` is not a folder")),
         _ => Ok(relative),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_compiler_reads_otherwise_is_refused() {
+        let root = fs::canonicalize(env!("CARGO_MANIFEST_DIR")).unwrap_or_default();
+        for (text, wanted, why) in [
+            ("-optf=x.cu", Wanted::File, "an option"),
+            ("src/@x.cpp", Wanted::File, "an option"),
+            ("-include", Wanted::Folder, "an option"),
+            ("src,docs", Wanted::Folder, "a comma"),
+        ] {
+            assert!(inside(&root, text, wanted).is_err_and(|error| error.contains(why)), "{text}");
+        }
+        assert_eq!(inside(&root, "./src/lib.rs", Wanted::File), Ok(PathBuf::from("src/lib.rs")));
     }
 }

@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::support::{Ran, Test};
 
-const BUILD: &str = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
+pub(super) const BUILD: &str = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
                      [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\", \"tile.h\"]\n";
-const KERNEL: &str = r#"format = 1
+pub(super) const KERNEL: &str = r#"format = 1
 [[operation]]
 name = "copy"
 launcher = "copy_launch"

@@ -5,28 +5,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
+use super::search::{BUILD, KERNEL};
 use crate::support::Test;
 
-const BUILD: &str = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
-                     [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\", \"tuning.h\", \"more.h\"]\n";
-const KERNEL: &str = r#"format = 1
-[[operation]]
-name = "copy"
-launcher = "copy_launch"
-oracle = "transpose"
-dtypes = ["f32"]
-bytes = "8 * rows"
-flops = "0"
-arguments = [
-  { tensor = "x", role = "input", shape = ["rows"] },
-  { tensor = "out", role = "output", shape = ["rows"] },
-  { stream = true },
-]
-[[operation.verify]]
-rows = [1, 2, 3]
-[[operation.bench]]
-rows = 4096
-"#;
 /// The row, its comment, the row that is inserted in the other file, and its comment.
 const OLD: &str = "{90, {64}}";
 const NEW: &str = "// kernels tune, H100, 2026-11-24: 99.0 % of a copy at copy rows=4096.\n    // Before it {90, {64}} 90.0 %, next best \
@@ -42,7 +23,7 @@ fn table(row: &str) -> String {
 
 /// A project of whose two tables the last run wrote a row each.
 fn project(test: &Test) {
-    test.write("task/build.toml", BUILD);
+    test.write("task/build.toml", BUILD.replace("\"tile.h\"", "\"tuning.h\", \"more.h\""));
     let tuning = |file: &str| {
         format!(
             "[[tuning]]\nfile = \"{file}\"\ntable = \"kTuning\"\noperations = [\"copy\"]\nrow = [\"arch\", [\"threads\"]]\n\
