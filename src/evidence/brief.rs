@@ -64,28 +64,6 @@ pub(super) fn compute(records: &Records, names: &[&str]) -> String {
     footed(text, &made_on, &torch.unwrap_or_default())
 }
 
-/// Lower bounds for the recorded cases on another card: their bytes at its datasheet's GB/s; several where
-/// there are several variants of the card.
-pub(super) fn estimate(records: &Records, words: &[&str]) -> String {
-    let (bandwidths, names): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.parse::<f64>().is_ok());
-    let mut heads = ["operation", "shape", "dtype", ">MB"].map(str::to_owned).to_vec();
-    heads.extend(bandwidths.iter().map(|gbs| format!(">µs at {gbs} GB/s")));
-    let (text, _) = rows(records, &names, titles(heads), |one| {
-        ends(one)
-            .into_iter()
-            .map(|case| {
-                let mut cells = begin(case);
-                cells.push(figure::megabytes(case.bytes));
-                #[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
-                let micros = |gbs: f64| figure::micros(case.bytes as f64 / gbs / 1e3);
-                cells.extend(bandwidths.iter().filter_map(|word| word.parse().ok()).map(micros));
-                cells
-            })
-            .collect()
-    });
-    text + "\nEstimates, not measured: the bytes that must move, at the datasheet's bandwidth.\n"
-}
-
 /// The rows of the named operations, below `text`, and the card and compiler.
 fn rows(
     records: &Records,

@@ -64,7 +64,6 @@ fn rendered(records: &Records, block: &str) -> Result<String> {
         "headline" => headline::table(records, &names)?,
         "brief" => brief::table(records, &names),
         "compute" => brief::compute(records, &names),
-        "estimate" => brief::estimate(records, &names),
         model if model.starts_with(PREFIX) => records.model(model).map_or_else(
             || format!("Nothing is recorded of `{model}` yet: on a card, `kernels bench --e2e --record` in its project does it."),
             markdown::tables,
