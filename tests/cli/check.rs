@@ -20,7 +20,8 @@ fn blocks(text: &str) -> Files {
     let mut files = Files::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("\n`") {
-        let Some((name, after)) = after.split_once("`:\n\n```") else {
+        let named = after.split_once("`:\n\n```").filter(|(name, _)| !name.contains('`'));
+        let Some((name, after)) = named else {
             rest = after;
             continue;
         };
@@ -132,11 +133,12 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
     written(&test, "clean", &clean());
     test.run("check clean --strict").expect(0, &["clean in 6 files"]);
     for rule in RULES {
-        let (_, rest) = rule.page.split_once("\n## Bad\n").unwrap();
+        let (both, rest) = rule.page.split_once("\n## Bad\n").unwrap();
         let (bad, rest) = rest.split_once("\n## Good\n").unwrap();
         let (good, _) = rest.split_once("\n## How to fix\n").unwrap();
         for (which, section) in [("bad", bad), ("good", good)] {
-            let files = blocks(section);
+            let mut files = blocks(both);
+            files.extend(blocks(section));
             assert!(!files.is_empty(), "the {which} example of {}", rule.id);
             let name = format!("{which}-{}", rule.id.replace('/', "-"));
             written(&test, &name, &laid_over(&files));
