@@ -147,30 +147,3 @@ impl Filled {
         text.into_bytes()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::scaffold::Catalog;
-
-    #[test]
-    fn every_operation_alone_and_all_together_are_composed_alike_in_any_order() {
-        let catalog = Catalog::embedded().unwrap();
-        let project_name = Name::parse("some-kernels").unwrap();
-        for name in catalog.families.iter().flat_map(Family::names) {
-            let choices = catalog.select(&[name.to_owned()], &[]).unwrap();
-            let project = compose(&project_name, "somebody", &choices, &[]).unwrap();
-            for (path, bytes) in &project.files {
-                let text = String::from_utf8_lossy(bytes);
-                for placeholder in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
-                    assert!(!text.contains(placeholder), "{path} still has {placeholder}");
-                }
-            }
-        }
-        let mut names: Vec<String> = catalog.families.iter().map(|one| one.name.clone()).collect();
-        let one = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
-        names.reverse();
-        let other = compose(&project_name, "somebody", &catalog.select(&names, &[]).unwrap(), &[]).unwrap();
-        assert_eq!(one.files, other.files);
-    }
-}

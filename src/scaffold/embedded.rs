@@ -40,22 +40,3 @@ pub(super) fn below(folder: &str) -> impl Iterator<Item = (&'static str, &'stati
     let folder = format!("{folder}/");
     FILES.range(folder.clone()..).map_while(move |(path, bytes)| Some((path.strip_prefix(&folder)?, *bytes)))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_of_quoted_lines_are_left_out() {
-        let tuning = file("kernels/rmsnorm/kernel_src/tuning.h").unwrap();
-        assert!(!std::str::from_utf8(tuning).unwrap().contains("[quote "));
-        assert_eq!(without_marks(b"a\n  // [quote x]\nb // [end quote]\n// [end quote]\nc"), b"a\nb // [end quote]\nc");
-    }
-
-    #[test]
-    fn a_folder_is_not_taken_for_another_that_begins_alike() {
-        assert!(below("kernels/rmsnorm").all(|(path, _)| !path.starts_with("_backward")));
-        assert!(below("kernels/rmsnorm").any(|(path, _)| path == "kernel.toml"));
-        assert_eq!(below("kernels/nothing").count(), 0);
-    }
-}

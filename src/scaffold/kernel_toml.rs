@@ -44,17 +44,3 @@ fn limited(text: &str, folder: &str) -> String {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_budget_gets_its_folder() {
-        let text = "a = 1\n\n[[budget]]\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nkernel = \"k\"\n";
-        assert_eq!(
-            limited(text, "s/p"),
-            "a = 1\n\n[[budget]]\nsource = \"s/p\"\nkernel = \"*\"\n\n# [[budget]]\n[[budget]]\nsource = \"s/p\"\nkernel = \"k\"\n"
-        );
-    }
-}

@@ -86,29 +86,3 @@ fn included(bytes: &[u8]) -> impl Iterator<Item = &str> {
         rest.split('"').next()
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_included_in_quotes() {
-        let text = b"#pragma once\n#include <cstdint>\n#include \"a.h\"\n  #  include \"b/c.cuh\" // d\n\"e.h\"\n";
-        assert_eq!(included(text).collect::<Vec<_>>(), ["a.h", "b/c.cuh"]);
-    }
-
-    #[test]
-    fn one_project_shares_nothing_and_two_share_what_is_equal() {
-        let of = |name| (name, format!("kernels/{name}"));
-        let (parts, shared) = gather(&[of("rmsnorm")]);
-        assert!(shared.is_empty() && parts[0].shared.is_empty());
-        assert!(parts[0].own.contains_key("pack.cuh"));
-        let (parts, shared) = gather(&[of("rmsnorm"), of("adaln")]);
-        assert!(shared.contains_key("pack.cuh") && shared.contains_key("element.cuh"));
-        assert!(!shared.contains_key("tuning.h"));
-        for part in parts {
-            assert!(part.own.contains_key("launch.cu") && !part.own.contains_key("pack.cuh"));
-            assert!(part.shared.contains(&"pack.cuh"));
-        }
-    }
-}

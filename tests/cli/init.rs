@@ -20,6 +20,9 @@ const EXAMPLES: [(&str, &str, &[&str]); 2] = [
     ("examples/qwen3_8b", "init qwen3-kernels --for qwen3", &["integration", "benchmark_e2e.py"]),
 ];
 
+/// What the scaffold's files have in the place of names.
+const PLACEHOLDERS: [&str; 5] = ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"];
+
 /// The families: all their operations as `--op` takes them, and the source folders of their kernels.
 fn families() -> BTreeMap<String, (Vec<String>, Vec<PathBuf>)> {
     let list = Test::new().json("init --list");
@@ -76,6 +79,10 @@ fn all_families_together_are_one_clean_project() {
     let names: Vec<&str> = families.values().flat_map(|(operations, _)| operations).map(String::as_str).collect();
     let folders: Vec<PathBuf> = families.values().flat_map(|(_, folders)| folders).cloned().collect();
     holds(&test, "everything", &names.join(","), &folders);
+    // What is equal in several parts is there once, and what differs is each part's own.
+    let kernels = test.at("everything/kernel_src");
+    let [equal, differing] = ["pack.cuh", "tuning.h"].map(|name| exists(kernels.join(name)));
+    assert!(equal && !differing);
     // The order and repetition of names do not matter.
     let reversed: Vec<&str> = names.iter().rev().copied().collect();
     let ops = format!("{},{}", reversed.join(","), names[0]);
@@ -112,7 +119,12 @@ fn holds(test: &Test, name: &str, ops: &str, folders: &[PathBuf]) {
     let there: Vec<Value> = made.spec.budgets.iter().map(|budget| serde_json::to_value(budget).unwrap()).collect();
     assert_eq!(there, budgets, "{name}");
     assert_eq!(made.sources.len(), sources, "{name}");
-    // Each source file appears once, in its part's folder or in the shared one.
+    for (path, text) in files(&test.project.join(name)) {
+        for left in PLACEHOLDERS {
+            assert!(!text.contains(left), "{path} still has {left}");
+        }
+    }
+    // Each source file appears once, in its part's folder or in the shared one; of one part, in its own.
     for folder in folders {
         for entry in fs::read_dir(folder.join("kernel_src")).unwrap() {
             let from = entry.unwrap().path();
@@ -122,6 +134,7 @@ fn holds(test: &Test, name: &str, ops: &str, folders: &[PathBuf]) {
             let places = [base.join(part.file_name().unwrap()).join(file), base.join(file)];
             let there: Vec<&PathBuf> = places.iter().filter(|place| place.exists()).collect();
             assert_eq!(there.len(), 1, "{}: {places:?}", from.display());
+            assert!(folders.len() > 1 || there[0] == &places[0], "{places:?}");
             // Except the marks of the regions that the skill quotes.
             let is_mark = |line: &&str| {
                 let text = line.trim();
@@ -135,7 +148,7 @@ fn holds(test: &Test, name: &str, ops: &str, folders: &[PathBuf]) {
 }
 
 /// Names that a module uses and neither defines nor imports, imports from modules beside it that do not have the name, and
-/// parameters of a test that pytest does not know.
+/// parameters of a test that pytest does not know. Imports and private names that nothing uses, and gaps where something was.
 const UNDEFINED: &str = r#"
 import ast, builtins, pathlib, symtable, sys
 def own(path):
@@ -146,10 +159,19 @@ def walk(table, names):
             yield symbol.get_name()
     for child in table.get_children():
         yield from walk(child, names)
-for path in pathlib.Path(sys.argv[1]).rglob("*.py"):
+trees = {path: ast.parse(path.read_text()) for path in pathlib.Path(sys.argv[1]).rglob("*.py")}
+lent = {alias.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+for path, tree in trees.items():
+    private = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    private |= {one.id for node in tree.body if isinstance(node, ast.Assign) for one in node.targets if isinstance(one, ast.Name)}
+    unused = {name for name in private - lent if name.startswith("_") and name not in ("_", "__all__")}
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom)) and path.name != "__init__.py"]
+    unused |= {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names} - {"annotations"}
+    unused -= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert not unused and "\n\n\n\n" not in path.read_text(), (path, unused)
     names = {symbol.get_name() for symbol in own(path).get_symbols() if not symbol.is_referenced() or symbol.is_assigned() or symbol.is_imported()}
     wrong = set(walk(own(path), names | set(dir(builtins)) | {"__file__", "__name__", "__doc__"}))
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             beside = path.parent.parent if node.level == 2 else path.parent
             beside = beside / f"{node.module}.py"
@@ -160,7 +182,7 @@ for path in pathlib.Path(sys.argv[1]).rglob("*.py"):
     fixtures = {"monkeypatch", "tmp_path", "capfd", "capsys", "request"}
     if (path.parent / "conftest.py").exists():
         fixtures |= {node.name for node in ast.parse((path.parent / "conftest.py").read_text()).body if isinstance(node, ast.FunctionDef)}
-        for node in ast.parse(path.read_text()).body:
+        for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
                 said = [one.value for mark in node.decorator_list for one in ast.walk(mark) if isinstance(one, ast.Constant)]
                 named = {name.strip() for text in said if isinstance(text, str) for name in text.split(",")}
@@ -311,7 +333,7 @@ fn a_name_and_an_owner_are_in_every_place_where_they_belong() {
     assert!(files["build.toml"].contains("repo-id = \"Some.Body/my-own-kernels\""));
     assert!(files["README.md"].contains("# my-own-kernels\n"));
     for (path, text) in &files {
-        for left in ["@NAME@", "@PACKAGE@", "@FAMILIES@", "@FUNCTION@", "@NOTES@"] {
+        for left in PLACEHOLDERS {
             assert!(!text.contains(left), "{path} still has {left}");
         }
         let (mode, _) = text.split_at_checked(1).unwrap_or_default();

@@ -98,6 +98,13 @@ fn is_refused(bytes: &[u8], words: &[&str]) {
     assert!(!Path::new("/tmp/kernels-escaped").exists());
 }
 
+#[track_caller]
+fn is_admitted(bytes: &[u8]) {
+    let test = Test::hostile();
+    test.write("x.skill", bytes);
+    test.ok("skills add x.skill --claude --dry-run");
+}
+
 #[test]
 fn that_is_sound_is_installed() {
     let test = Test::hostile();
@@ -111,25 +118,25 @@ fn that_is_sound_is_installed() {
 
 #[test]
 fn with_names_that_leave_it() {
-    for name in [
-        &b"/tmp/kernels-escaped"[..],
-        b"../kernels-escaped",
-        b"demo/../../kernels-escaped",
-        b"demo/./x",
-        b"demo//x",
-        b"demo\\..\\x",
-        b"C:\\x",
-        b"C:/x",
-        b"\\\\host\\x",
-        b"demo/a\0b",
-        b"demo/a\nb",
-        b"demo/\xff",
-        b"",
-        b"/",
-        b"demo/..",
-        b"..",
+    for (name, word) in [
+        (&b"/tmp/kernels-escaped"[..], "absolute"),
+        (b"../kernels-escaped", ".."),
+        (b"demo/../../kernels-escaped", ".."),
+        (b"demo/./x", "'.'"),
+        (b"demo//x", "empty component"),
+        (b"demo\\..\\x", "backslash"),
+        (b"C:\\x", "absolute"),
+        (b"C:/x", "absolute"),
+        (b"\\\\host\\x", "absolute"),
+        (b"demo/a\0b", "control character"),
+        (b"demo/a\nb", "control character"),
+        (b"demo/\xff", "not UTF-8"),
+        (b"", "empty"),
+        (b"/", "empty"),
+        (b"demo/..", ".."),
+        (b"..", ".."),
     ] {
-        is_refused(&zip(&[skill(), entry(name, b"x")]), &[]);
+        is_refused(&zip(&[skill(), entry(name, b"x")]), &[word]);
     }
 }
 
@@ -137,19 +144,28 @@ fn with_names_that_leave_it() {
 fn with_links_and_devices() {
     for mode in [0o120_777, 0o010_644, 0o020_644, 0o060_644, 0o140_644] {
         let link = Entry { mode, ..entry("demo/link", b"/etc/passwd") };
-        is_refused(&zip(&[skill(), link]), &["demo/link"]);
+        is_refused(&zip(&[skill(), link]), &["demo/link", "links are refused"]);
     }
 }
 
 #[test]
 fn with_the_same_name_twice() {
-    is_refused(&zip(&[skill(), skill()]), &[]);
-    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/a", b"2")]), &[]);
-    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/A", b"2")]), &["'a' and 'A'"]);
-    is_refused(&zip(&[skill(), entry("demo/a", b"1"), entry("demo/a/b", b"2")]), &[]);
+    let twice = "the same name is there twice";
+    is_refused(&zip(&[skill(), skill()]), &[twice]);
+    for (names, words) in [
+        (["a", "a"], twice),
+        (["a", "A"], "'a' and 'A' are the same name"),
+        (["dir/x", "Dir/y"], "'dir' and 'Dir' are the same name"),
+        (["SKILL.md", "skill.MD"], "'SKILL.md' and 'skill.MD' are the same name"),
+        (["caf\u{e9}", "cafe\u{301}"], "are the same name"),
+        (["a", "a/b"], "is there twice"),
+        (["a/b", "a"], "is there twice"),
+    ] {
+        let top = if names[0] == "SKILL.md" { vec![] } else { vec![skill()] };
+        let entries = names.map(|name| entry(format!("demo/{name}"), skill_md("demo", "v1").as_bytes()));
+        is_refused(&zip(&[&top[..], &entries].concat()), &[words]);
+    }
     is_refused(&zip(&[skill(), entry("Demo/a", b"1")]), &["Demo/a"]);
-    let nfd = entry("demo/cafe\u{301}", b"2");
-    is_refused(&zip(&[skill(), entry("demo/caf\u{e9}", b"1"), nfd]), &[]);
 }
 
 #[test]
@@ -157,6 +173,8 @@ fn with_too_many_files() {
     let mut entries = vec![skill()];
     entries.extend((0..1_000).map(|n| entry(format!("demo/{n}"), b"")));
     is_refused(&zip(&entries), &["1000"]);
+    entries.pop();
+    is_admitted(&zip(&entries));
 }
 
 #[test]
@@ -166,6 +184,9 @@ fn with_too_many_bytes() {
     let half: Vec<u8> = vec![0; 13_000_000];
     let two = [skill(), deflated("demo/a", &half), deflated("demo/b", &half)];
     is_refused(&zip(&two), &["25 MB"]);
+    let full = vec![0; 25_000_000 - skill().data.len()];
+    is_admitted(&zip(&[skill(), deflated("demo/full", &full)]));
+    is_refused(&zip(&[skill(), deflated("demo/full", &full), entry("demo/more", b"x")]), &["25 MB"]);
 }
 
 #[test]
@@ -202,9 +223,9 @@ fn without_one_folder_on_top() {
     is_refused(&zip(&[entry("SKILL.md", b"x")]), &["SKILL.md"]);
     is_refused(&zip(&[skill(), entry("README.md", b"x")]), &["README.md"]);
     is_refused(&zip(&[skill(), entry("other/SKILL.md", b"x")]), &["other"]);
-    is_refused(&zip(&[]), &[]);
+    is_refused(&zip(&[]), &["no file"]);
     let folder = Entry { mode: 0o040_755, ..entry("demo/", b"") };
-    is_refused(&zip(&[folder]), &[]);
+    is_refused(&zip(&[folder]), &["no file"]);
     // The folder must have the skill's name.
     let text = skill_md("demo", "v1");
     is_refused(&zip(&[entry("other/SKILL.md", text.as_bytes())]), &["demo"]);
