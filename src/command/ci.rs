@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
@@ -24,37 +25,59 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
         output.content(workflow::render(&arguments.dirs, arguments.from.as_deref(), arguments.publish)?.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
-    let arguments = &Ci { dirs: projects(&arguments.dirs, output)?, ..arguments.clone() };
+    let (projects, left_out) = projects(&arguments.dirs)?;
+    let arguments = Ci { dirs: projects, ..arguments.clone() };
+    let run = &Run { arguments, left_out, output, written: Arc::default() };
     let so_far = Arc::new(Mutex::new(Vec::new()));
-    on_a_stop(&so_far, arguments, output)?;
-    Ok(Ahead::of(&Here, &arguments.dirs, |lab| run_in(lab, arguments, output, &so_far)))
+    on_a_stop(&so_far, run)?;
+    Ok(Ahead::of(&Here, &run.arguments.dirs, |lab| run.on(lab, &so_far)))
+}
+
+/// What is to be checked, and where it is reported.
+#[derive(Clone)]
+struct Run {
+    /// With the folders of projects alone.
+    arguments: Ci,
+    /// The folders that are no project's.
+    left_out: Vec<PathBuf>,
+    output: Output,
+    /// Whether the reports of the whole run are written.
+    written: Arc<AtomicBool>,
 }
 
 /// When the process is told to end, writes what was checked so far and ends it.
-fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, arguments: &Ci, output: Output) -> Result<()> {
+fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, run: &Run) -> Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    let (so_far, arguments) = (Arc::clone(so_far), arguments.clone());
+    let (so_far, run) = (Arc::clone(so_far), run.clone());
     std::thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
         // Held until the process ends, so that nothing is written twice.
         let mut suites = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        if run.written.load(Ordering::Relaxed) {
+            std::process::exit(128 + signal);
+        }
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
-        let rest: Vec<String> = arguments.dirs.iter().skip(suites.len()).map(|dir| dir.display().to_string()).collect();
+        let dirs: Vec<String> = run.arguments.dirs.iter().map(|dir| dir.display().to_string()).collect();
+        let rest = &dirs[suites.len()..];
         let rest = if rest.is_empty() { String::new() } else { format!("; not begun: {}", rest.join(", ")) };
+        if suites.is_empty() {
+            // A report without a failure would say that all is well.
+            suites.extend(dirs.first().map(|dir| of_folder(dir.clone())));
+        }
         if let Some(suite) = suites.last_mut() {
             let check = Check::failed("ci", "stopped", format!("stopped by {name} before it was done{rest}"));
-            line(suite, &check, output);
+            line(suite, &check, run.output);
             suite.checks.push(check);
         }
-        let _ = finish(&arguments, &suites, output);
+        let _ = run.finish(&suites);
         std::process::exit(128 + signal);
     });
     Ok(())
 }
 
-/// The projects among the folders. If there are several folders, as from a shell's `*`, those whose files are not a project's
-/// are left out. An empty folder may be a submodule that was not fetched, and is an error.
-fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
+/// The projects among the folders, and the others. If there are several folders, as from a shell's `*`, those whose files are
+/// not a project's are left out. An empty folder may be a submodule that was not fetched, and is an error.
+fn projects(dirs: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let has = |dir: &PathBuf, name: &str| dir.join(name).is_file();
     let is_filled = |dir: &PathBuf| std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     let is_none = |dir: &PathBuf| is_filled(dir) && !has(dir, "build.toml") && !has(dir, "kernel.toml");
@@ -62,10 +85,12 @@ fn projects(dirs: &[PathBuf], output: Output) -> Result<Vec<PathBuf>> {
     // If none is a project, the first folder was probably mistyped, and the error names it.
     let named = if projects.is_empty() { dirs } else { &projects };
     named.iter().try_for_each(|dir| is_project(dir))?;
-    for dir in none {
-        output.note(format!("{} is left out: it has neither build.toml nor kernel.toml", dir.display()));
-    }
-    Ok(projects)
+    Ok((projects, none))
+}
+
+/// A suite without checks, of a folder that was not read.
+fn of_folder(dir: String) -> Suite {
+    Suite { name: dir.clone(), dir, ..Suite::default() }
 }
 
 /// Rejects a wrong folder before anything runs, so that a typing mistake is reported at once.
@@ -83,38 +108,86 @@ fn is_project(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Like `run`, on any [`Lab`]. `so_far` has the checks that have ended, at any time.
-fn run_in(lab: &dyn Lab, arguments: &Ci, output: Output, so_far: &Mutex<Vec<Suite>>) -> ExitCode {
-    let wanted = Wanted {
-        evidence: arguments.evidence.as_deref(),
-        require_card: arguments.require_card,
-        python: arguments.python.as_ref(),
-        require_torch: arguments.require_torch,
-        signers: arguments.signers.as_deref(),
-    };
-    let locked = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
-    if lab.card().is_ok() {
-        prepare::say_if_slow(output);
-    }
-    for dir in &arguments.dirs {
-        let mut started = |suite: &Suite| {
-            output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));
-            locked().push(suite.clone());
+impl Run {
+    /// Checks the projects on any [`Lab`]. `so_far` has the checks that have ended, at any time.
+    fn on(&self, lab: &dyn Lab, so_far: &Mutex<Vec<Suite>>) -> ExitCode {
+        let (arguments, output) = (&self.arguments, self.output);
+        let wanted = Wanted {
+            evidence: arguments.evidence.as_deref(),
+            require_card: arguments.require_card,
+            python: arguments.python.as_ref(),
+            require_torch: arguments.require_torch,
+            signers: arguments.signers.as_deref(),
         };
-        let mut tell = |check: &Check| {
-            if let Some(suite) = locked().last_mut() {
-                line(suite, check, output);
-                suite.checks.push(check.clone());
-            }
-        };
-        let suite = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
-        output.line(format!("  {}", style::faint(times(&suite))));
-        output.line("");
-        if let Some(last) = locked().last_mut() {
-            *last = suite;
+        let locked = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        if lab.card().is_ok() {
+            prepare::say_if_slow(output);
         }
+        for dir in &arguments.dirs {
+            let mut started = |suite: &Suite| {
+                head(suite, output);
+                locked().push(suite.clone());
+            };
+            let mut tell = |check: &Check| {
+                if let Some(suite) = locked().last_mut() {
+                    line(suite, check, output);
+                    suite.checks.push(check.clone());
+                }
+            };
+            let suite = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
+            output.line(format!("  {}", style::faint(times(&suite))));
+            output.line("");
+            if let Some(last) = locked().last_mut() {
+                *last = suite;
+            }
+        }
+        let suites = locked();
+        let code = self.finish(&suites);
+        // Before the lock is free: on a stop after this the reports are not written again.
+        self.written.store(true, Ordering::Relaxed);
+        code
     }
-    finish(arguments, &locked(), output)
+
+    /// Writes the files and the totals, with a skipped check for each folder that was left out.
+    fn finish(&self, suites: &[Suite]) -> ExitCode {
+        let mut suites = suites.to_vec();
+        for dir in self.left_out.iter().map(|dir| dir.display().to_string()) {
+            let reason = format!("{dir} is left out: it has neither build.toml nor kernel.toml");
+            let mut suite = of_folder(dir);
+            head(&suite, self.output);
+            let check = Check::skipped("read", "build.toml and kernel.toml", reason);
+            line(&suite, &check, self.output);
+            self.output.line("");
+            suite.checks.push(check);
+            suites.push(suite);
+        }
+        let unwritten = write(&self.arguments, &suites);
+        let output = self.output;
+        for reason in &unwritten {
+            output.error(format!("{} {reason}", style::bad("error:")));
+        }
+        let counts = total(&suites);
+        let ok = counts.failed == 0 && unwritten.is_empty();
+        output.line(format!(
+            "{}, {}, {}",
+            style::good(format!("{} passed", counts.passed)),
+            count(counts.failed, "failed", |text| style::bad(text)),
+            count(counts.skipped, "skipped", |text| style::warning(text)),
+        ));
+        output.json(&json!({
+            "ok": ok,
+            "counts": counts,
+            "projects": suites,
+            "left_out": self.left_out.iter().map(|dir| dir.to_string_lossy()).collect::<Vec<_>>(),
+            "unwritten": unwritten,
+        }));
+        if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// The line above a suite's checks.
+fn head(suite: &Suite, output: Output) {
+    output.line(format!("{} {}", style::strong(&suite.name), style::faint(&suite.dir)));
 }
 
 /// `12.3 s: verify 8.1, bench 3.0`, the longest first.
@@ -124,29 +197,6 @@ fn times(suite: &Suite) -> String {
     let stages: Vec<String> = stages.iter().map(|(group, seconds)| format!("{group} {seconds:.1}")).collect();
     let all = format!("{:.1} s", suite.seconds);
     if stages.is_empty() { all } else { format!("{all}: {}", stages.join(", ")) }
-}
-
-/// Writes the files and the totals.
-fn finish(arguments: &Ci, suites: &[Suite], output: Output) -> ExitCode {
-    let unwritten = write(arguments, suites);
-    for reason in &unwritten {
-        output.error(format!("{} {reason}", style::bad("error:")));
-    }
-    let counts = total(suites);
-    let ok = counts.failed == 0 && unwritten.is_empty();
-    output.line(format!(
-        "{}, {}, {}",
-        style::good(format!("{} passed", counts.passed)),
-        count(counts.failed, "failed", |text| style::bad(text)),
-        count(counts.skipped, "skipped", |text| style::warning(text)),
-    ));
-    output.json(&json!({
-        "ok": ok,
-        "counts": counts,
-        "projects": suites,
-        "unwritten": unwritten,
-    }));
-    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn count(number: usize, what: &str, paint: fn(&str) -> String) -> String {

@@ -13,7 +13,8 @@ pub fn render(suites: &[Suite]) -> String {
 /// The whole file, of a command of this name.
 pub(crate) fn render_as(command: &str, suites: &[Suite]) -> String {
     let all = total(suites);
-    let seconds: f64 = suites.iter().map(|suite| suite.seconds).sum();
+    // `sum` of nothing is -0.
+    let seconds = suites.iter().fold(0.0, |sum, suite| sum + suite.seconds);
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{command}\" tests=\"{}\" failures=\"{}\" \
          errors=\"0\" skipped=\"{}\" time=\"{seconds:.3}\">\n",

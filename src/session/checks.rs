@@ -241,7 +241,7 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
     };
     let record = format!("`kernels bench {} --record` on a card records it", named.display());
     if none && wanted.evidence.is_none() {
-        return vec![Check::skipped("evidence", "all", format!("none recorded; {record}"))];
+        return vec![Check::skipped("evidence", "all", format!("none recorded in {}; {record}", dir.display()))];
     }
     let pinned = match (built, lab.pinned()) {
         (false, _) => Err("the project did not build".to_owned()),

@@ -214,7 +214,8 @@ fn without_a_card_what_needs_one_is_skipped_by_name_or_fails_when_it_is_required
             "build/sm_120 passed",
             "budgets/all passed",
             &format!(
-                "evidence/all skipped: none recorded; `kernels bench {} --record` on a card records it",
+                "evidence/all skipped: none recorded in {}; `kernels bench {} --record` on a card records it",
+                dir.path().join("evidence").display(),
                 dir.path().display()
             ),
             "verify/all skipped: no card here: no driver",
@@ -511,6 +512,36 @@ fn ci_of_a_folder_that_is_no_project_is_wrong_usage_and_names_it() {
 }
 
 #[test]
+fn a_folder_that_ci_leaves_out_is_named_in_json_in_junit_and_in_the_summary() {
+    let test = Test::new();
+    broken(&test, "there");
+    // Both files of a project were deleted.
+    test.write("once/kernel.cu", "");
+    let summary = test.project.join("summary.md");
+    let reason = "once is left out: it has neither build.toml nor kernel.toml";
+    for flag in ["--json", "--quiet"] {
+        let mut command = test.command();
+        command.args(["ci", "once", "there", "--junit", "out.xml", flag]).env("GITHUB_STEP_SUMMARY", &summary);
+        let ran = crate::support::Ran::of(&mut command);
+        ran.expect(1, &[]);
+        if flag == "--json" {
+            let json = ran.json();
+            assert_eq!(json["left_out"], serde_json::json!(["once"]));
+            assert_eq!(json["projects"][0]["dir"], "there");
+            assert_eq!(json["projects"][1]["dir"], "once");
+            assert_eq!(json["projects"][1]["checks"][0]["reason"], reason);
+            assert_eq!(json["counts"], serde_json::json!({"passed": 0, "failed": 1, "skipped": 7}));
+        }
+        let junit = fs::read_to_string(test.project.join("out.xml")).unwrap();
+        assert_eq!(read_junit(&junit).as_array().unwrap().len(), 2, "{junit}");
+        assert!(junit.contains(&format!("<skipped message=\"{reason}\"/>")), "{junit}");
+        let text = fs::read_to_string(&summary).unwrap();
+        assert!(text.contains(reason), "{text}");
+        fs::remove_file(&summary).unwrap();
+    }
+}
+
+#[test]
 fn ci_of_projects_that_cannot_be_read_reports_all_of_them_and_exits_1() {
     let test = Test::new();
     broken(&test, "b");
@@ -704,4 +735,44 @@ fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe(
             assert_eq!(all["projects"][0]["checks"][0]["status"], "passed");
         }
     }
+}
+
+#[test]
+fn a_run_that_is_stopped_before_its_first_project_is_read_is_a_failure() {
+    let test = Test::without_git();
+    test.ok("init one --op blank --no-git");
+    // So many cases that reading them takes a while.
+    let toml = fs::read_to_string(test.at("one/kernel.toml")).unwrap();
+    let numbers = |to: u32| (1..to).map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+    let many =
+        format!("[[operation.verify]]\nname = \"many\"\nrows = [{}]\nwidth = [{}]\n\n", numbers(99), numbers(66));
+    let at = toml.find("[[operation.verify]]").unwrap();
+    test.write("one/kernel.toml", format!("{}{many}{}", &toml[..at], &toml[at..]));
+    let mut command = test.command();
+    command.args(["ci", "one", "--json", "--junit", "junit.xml"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let child = command.spawn().unwrap();
+    // From when on it handles the signal.
+    let status = format!("/proc/{}/status", child.id());
+    let handles = || {
+        let text = fs::read_to_string(&status).unwrap();
+        let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & (1 << 14) != 0
+    };
+    while !handles() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(143));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["ok"] == false && json["counts"]["failed"].as_u64() >= Some(1), "{json:#}");
+    let junit = fs::read_to_string(test.project.join("junit.xml")).unwrap();
+    assert!(junit.contains("<failure message=\"stopped by SIGTERM before it was done"), "{junit}");
+    assert!(!junit.contains("\"-0"), "{junit}");
+}
+
+#[test]
+fn a_report_of_nothing_took_no_negative_time() {
+    assert!(junit::render(&[]).contains("time=\"0.000\""), "{}", junit::render(&[]));
 }
