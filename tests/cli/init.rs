@@ -856,13 +856,13 @@ fn a_new_project_goes_through_ci_and_is_told_how_to_record() {
     let mut command = test.command();
     // Without a compiler, to test the message about what cannot be checked.
     let ran = Ran::of(command.env("PATH", "/nowhere").args(["ci", "k1"]));
-    ran.expect(1, &["1 operation", "none recorded; `kernels bench k1 --record` on a card records it"]);
+    ran.expect(1, &["1 operation", "evidence; `kernels bench k1 --record` on a card records it"]);
     assert!(!ran.err.contains("evidence"), "{ran:#?}");
     // The git root of the examples has the evidence of kernels/, which does not apply to them.
     for (folder, ..) in EXAMPLES {
         let mut command = test.command();
         let ran = Ran::of(command.env("PATH", "/nowhere").arg("ci").arg(root().join(folder)));
-        ran.expect(1, &["none recorded;"]);
+        ran.expect(1, &["none recorded in "]);
         let pending = crate::support::pending::pending();
         // `rms_norm-h100`, `e2e-qwen3_8b-h100`.
         let subject = |name: &String| name.trim_start_matches("e2e-").split('-').next().unwrap_or_default().to_owned();
