@@ -59,7 +59,16 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     for overrun in &overruns {
         output.error(format!("{} {overrun}", style::bad("over budget:")));
     }
-    output.json(&report(&project, &build, seconds, &overruns)?);
+    let left: Vec<String> = build
+        .not_compared(&project)
+        .iter()
+        .filter(|one| one.nowhere)
+        .map(|one| format!("{} {}", one.name(), one.why()))
+        .collect();
+    for one in &left {
+        output.note(format!("{} {one}", style::warning("not compared:")));
+    }
+    output.json(&report(&project, &build, seconds, (&overruns, &left))?);
     Ok(if overruns.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -147,7 +156,7 @@ fn worst(name: &str, group: &[&Kernel]) -> Row {
 /// The worst figures of some kernels.
 fn row(name: String, group: &[&Kernel]) -> Row {
     let most = |figure: fn(&Kernel) -> u32| group.iter().map(|kernel| figure(kernel)).max().unwrap_or(0);
-    let spills = most(|kernel| kernel.spill_stores + kernel.spill_loads);
+    let spills = group.iter().map(|kernel| kernel.spilled()).max().unwrap_or(0);
     let stack = most(|kernel| kernel.stack);
     let occupancy = group
         .iter()
@@ -177,7 +186,7 @@ fn row(name: String, group: &[&Kernel]) -> Row {
     }
 }
 
-fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -> Result<Value> {
+fn report(project: &Project, build: &Build, seconds: f64, (overruns, left): (&[String], &[String])) -> Result<Value> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let units: usize = build.targets.iter().map(|target| target.units.len()).sum();
     Ok(json!({
@@ -199,6 +208,7 @@ fn report(project: &Project, build: &Build, seconds: f64, overruns: &[String]) -
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
         "over_budget": overruns,
+        "budgets_not_compared": left,
     }))
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Build, Kernel, Unit, name};
+use super::{Build, Kernel, Target, Unit, name};
+use crate::base::text;
 use crate::project::{Budget, Project};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -11,8 +12,42 @@ pub(crate) struct Overrun {
     pub(crate) budget: usize,
     /// The budget's pattern.
     pub(crate) pattern: String,
+    /// On which architectures it is compared; empty: on all.
+    pub(crate) archs: Vec<u32>,
     /// Architecture, kernel and value; `None` if the pattern matches no kernel.
     pub(crate) at: Option<(u32, String, Limit)>,
+}
+
+/// A budget that was not compared on some of its architectures, because the build has no code for them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NotCompared {
+    /// The budget's index in kernel.toml.
+    pub(crate) budget: usize,
+    /// The budget's pattern.
+    pub(crate) pattern: String,
+    /// The architectures.
+    pub(crate) archs: Vec<u32>,
+    /// Whether it was compared on no architecture at all.
+    pub(crate) nowhere: bool,
+}
+
+impl NotCompared {
+    /// `budget 2 (kernel = "*")`
+    pub(crate) fn name(&self) -> String {
+        format!("budget {} (kernel = \"{}\")", self.budget + 1, self.pattern)
+    }
+
+    /// `is for sm_103, which was not compiled for`
+    pub(crate) fn why(&self) -> String {
+        let too = if self.nowhere { "" } else { " too" };
+        let were = if self.archs.len() == 1 { "was" } else { "were" };
+        format!("is for {}{too}, which {were} not compiled for", list(&self.archs))
+    }
+}
+
+/// `sm_80 and sm_90`
+fn list(archs: &[u32]) -> String {
+    text::and(&archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>())
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +65,10 @@ impl std::fmt::Display for Overrun {
         let number = self.budget + 1;
         let pattern = &self.pattern;
         match &self.at {
-            None => write!(f, "budget {number} (kernel = \"{pattern}\"): no kernel has that name"),
+            None => {
+                let on = if self.archs.is_empty() { String::new() } else { format!(" on {}", list(&self.archs)) };
+                write!(f, "budget {number} (kernel = \"{pattern}\"): no kernel has that name{on}")
+            }
             Some((arch, kernel, limit)) => write!(
                 f,
                 "budget {number} (kernel = \"{pattern}\"): {kernel} on sm_{arch}: {} {}, allowed {}",
@@ -68,29 +106,43 @@ impl Build {
             .collect()
     }
 
-    /// All exceeded budgets, and patterns that match no kernel (misspelt or outdated).
+    /// The budgets for architectures that this build has no code for: nothing is known of them there.
+    pub(crate) fn not_compared(&self, project: &Project) -> Vec<NotCompared> {
+        let built = |arch: &u32| self.targets.iter().any(|target| target.arch == *arch);
+        let of = |(at, budget): (usize, &Budget)| {
+            let archs: Vec<u32> = budget.arch.iter().copied().filter(|arch| !built(arch)).collect();
+            let nowhere = archs.len() == budget.arch.len();
+            let one = NotCompared { budget: at, pattern: budget.kernel.clone(), archs, nowhere };
+            (!one.archs.is_empty()).then_some(one)
+        };
+        project.spec.budgets.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// All exceeded budgets, and patterns that match no kernel (misspelt or outdated) of the architectures that they are for.
     pub(crate) fn overruns(&self, project: &Project) -> Vec<Overrun> {
         let mut all = Vec::new();
         for (at, budget) in project.spec.budgets.iter().enumerate() {
-            let overrun = |place| Overrun { budget: at, pattern: budget.kernel.clone(), at: place };
+            let is_for = |target: &&Target| budget.arch.is_empty() || budget.arch.contains(&target.arch);
+            let targets: Vec<&Target> = self.targets.iter().filter(is_for).collect();
+            let archs = targets.iter().map(|target| target.arch).filter(|arch| budget.arch.contains(arch));
+            let archs: Vec<u32> = archs.collect();
+            let overrun =
+                |place| Overrun { budget: at, pattern: budget.kernel.clone(), archs: archs.clone(), at: place };
             let mut any = false;
-            for target in &self.targets {
+            for target in &targets {
                 let units = target.units.iter().filter(|unit| is_of(budget, unit));
                 for kernel in units.flat_map(|unit| &unit.kernels) {
                     if !covers(budget, kernel) {
                         continue;
                     }
                     any = true;
-                    if !budget.arch.is_empty() && !budget.arch.contains(&target.arch) {
-                        continue;
-                    }
                     for limit in limits(budget, kernel) {
                         let name = name::short(&kernel.name).to_owned();
                         all.push(overrun(Some((target.arch, name, limit))));
                     }
                 }
             }
-            if !any {
+            if !any && !targets.is_empty() {
                 all.push(overrun(None));
             }
         }
@@ -111,15 +163,15 @@ fn covers(budget: &Budget, kernel: &Kernel) -> bool {
 
 fn limits(budget: &Budget, kernel: &Kernel) -> Vec<Limit> {
     let mut all = Vec::new();
-    let mut at_most = |what, value: u32, limit: Option<u32>| {
-        if let Some(limit) = limit.filter(|&limit| value > limit) {
+    let mut at_most = |what, value: u64, limit: Option<u32>| {
+        if let Some(limit) = limit.filter(|&limit| value > u64::from(limit)) {
             all.push(Limit { what, value: value.to_string(), bound: limit.to_string() });
         }
     };
-    at_most("registers", kernel.registers, budget.registers);
-    at_most("spill_bytes", kernel.spill_stores + kernel.spill_loads, budget.spill_bytes);
-    at_most("stack_bytes", kernel.stack, budget.stack_bytes);
-    at_most("shared_bytes", kernel.shared, budget.shared_bytes);
+    at_most("registers", u64::from(kernel.registers), budget.registers);
+    at_most("spill_bytes", kernel.spilled(), budget.spill_bytes);
+    at_most("stack_bytes", u64::from(kernel.stack), budget.stack_bytes);
+    at_most("shared_bytes", u64::from(kernel.shared), budget.shared_bytes);
     if let Some(least) = budget.occupancy.filter(|&least| kernel.occupancy < least) {
         all.push(Limit {
             what: "occupancy",

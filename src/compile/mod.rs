@@ -16,6 +16,7 @@ mod share;
 pub(crate) mod store;
 pub(crate) mod unit;
 
+pub(crate) use budget::NotCompared;
 pub(crate) use digest::device_digest;
 pub(crate) use sass::Opcodes;
 
@@ -101,6 +102,13 @@ pub struct Kernel {
     pub loads: Accesses,
     /// Global stores in the machine code: all, and those of 16 bytes.
     pub stores: Accesses,
+}
+
+impl Kernel {
+    /// Bytes of its spills, both ways.
+    pub(crate) fn spilled(&self) -> u64 {
+        u64::from(self.spill_stores) + u64::from(self.spill_loads)
+    }
 }
 
 /// Global accesses of one kind in the machine code.

@@ -9,7 +9,7 @@ use crate::base::arch;
 use crate::base::plural;
 use crate::bench::BenchReport;
 use crate::check::{self, Severity};
-use crate::compile::{Build, Target};
+use crate::compile::{Build, NotCompared, Target};
 use crate::evidence::signature::{self, Signed};
 use crate::evidence::{self, Evidence, Freshness};
 use crate::oracle;
@@ -122,7 +122,7 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
     };
     checks.extend(ended);
     match &build {
-        Some(build) => checks.push(budgets(project, build)),
+        Some(build) => checks.extend(budgets(project, build)),
         None => checks.push(Check::skipped("budgets", "all", "the project did not build")),
     }
     checks.extend(evidence(lab, project, dir, build.is_some(), wanted));
@@ -186,20 +186,25 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
 fn kernels(target: &Target) -> String {
     let kernels: Vec<_> = target.units.iter().flat_map(|unit| &unit.kernels).collect();
     let registers = kernels.iter().map(|kernel| kernel.registers).max();
-    let spills: u32 = kernels.iter().map(|kernel| kernel.spill_stores + kernel.spill_loads).sum();
+    let spills: u64 = kernels.iter().map(|kernel| kernel.spilled()).sum();
     format!("{}, at most {} registers, {spills} bytes spilled", plural(kernels.len(), "kernel"), registers.unwrap_or(0))
 }
 
-fn budgets(project: &Project, build: &Build) -> Check {
+/// One check of all budgets, and a skipped one for each that is for an architecture that was not built.
+fn budgets(project: &Project, build: &Build) -> Vec<Check> {
     if project.spec.budgets.is_empty() {
-        return Check::skipped("budgets", "all", "kernel.toml sets none");
+        return vec![Check::skipped("budgets", "all", "kernel.toml sets none")];
     }
     let over = build.over_budget(project);
-    if over.is_empty() {
-        Check::passed("budgets", "all", plural(project.spec.budgets.len(), "budget"))
-    } else {
-        Check::failed("budgets", "all", over.join("\n"))
-    }
+    let left = build.not_compared(project);
+    let compared = project.spec.budgets.len() - left.iter().filter(|one| one.nowhere).count();
+    let all = match (over.is_empty(), compared) {
+        (false, _) => Some(Check::failed("budgets", "all", over.join("\n"))),
+        (true, 0) => None,
+        (true, _) => Some(Check::passed("budgets", "all", plural(compared, "budget"))),
+    };
+    let skipped = |one: &NotCompared| Check::skipped("budgets", one.name(), format!("it {}", one.why()));
+    all.into_iter().chain(left.iter().map(skipped)).collect()
 }
 
 /// The records of whole models; a project need not have any. Only texts are compared, so nothing must be built.

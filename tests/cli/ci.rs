@@ -341,6 +341,31 @@ fn an_overrun_budget_fails_by_itself_and_the_rest_is_still_checked() {
 }
 
 #[test]
+fn a_budget_of_an_architecture_that_is_not_built_is_skipped_by_name() {
+    let dir = TempDir::new().unwrap();
+    let budgets = |archs: &[&[u32]], lab: &Machine| {
+        let mut project = project(dir.path());
+        let of = |arch: &&[u32]| Budget { arch: arch.to_vec(), ..project.spec.budgets[0].clone() };
+        project.spec.budgets = archs.iter().map(of).collect();
+        let mut tell = |_: &Check| {};
+        let mut checks = Checks::new(&mut tell);
+        checks::project_checks(lab, &project, dir.path(), &Wanted::default(), &mut checks);
+        let checks: Vec<Check> = checks.done.into_iter().filter(|check| check.group == "budgets").collect();
+        told(&checks)
+    };
+    let lab = Machine::without_card();
+    let none = "budgets/budget 1 (kernel = \"*\") skipped: it is for sm_103, which was not compiled for";
+    assert_eq!(budgets(&[&[103]], &lab), [none]);
+    let some =
+        "budgets/budget 2 (kernel = \"*\") skipped: it is for sm_103 and sm_110 too, which were not compiled for";
+    assert_eq!(budgets(&[&[103], &[90, 103, 110], &[]], &lab), ["budgets/all passed", none, some]);
+    // With a card of its own the architecture is built.
+    let card = Machine { card: Ok(Card { arch: 103, ..report::card() }), spilled: 8, ..Machine::new() };
+    let over = "budgets/all FAILED budget 1 (kernel = \"*\"): rms_norm on sm_103: spill_bytes 8, allowed 0";
+    assert_eq!(budgets(&[&[103]], &card), [over]);
+}
+
+#[test]
 fn evidence_is_fresh_stale_missing_or_cannot_be_told() {
     let dir = TempDir::new().unwrap();
     let folder = dir.path().join("evidence");

@@ -808,3 +808,22 @@ fn figures_that_were_edited_in_the_cache_are_not_believed() {
     assert_eq!(kernels(&report)[0].2["registers"], registers);
     assert_eq!(report["compiled"], 1, "{report:#}");
 }
+
+#[test]
+fn a_budget_is_compared_on_its_own_architectures_alone_and_said_where_they_are_not_built() {
+    let project = Project::new().shared();
+    let budgets = |text: &str| project.write("kernel.toml", &format!("{KERNEL}\n{text}"));
+    budgets("[[budget]]\nkernel = \"*hidden*\"\nregisters = 4\narch = [90]\n");
+    let ran = project.build("--arch 80");
+    ran.expect(0, &["budget 1 (kernel = \"*hidden*\") is for sm_90, which was not compiled for"]);
+    assert_eq!(project.json("--arch 80")["budgets_not_compared"].as_array().unwrap().len(), 1);
+    assert_eq!(project.json("--arch 80")["over_budget"], serde_json::json!([]));
+    // A kernel of other architectures alone is none that the budget is for.
+    project.edit(
+        "src/scale.cu",
+        "extern \"C\" int",
+        "#if __CUDA_ARCH__ < 900\n__global__ void old(int *to) { *to = 1; }\n#endif\nextern \"C\" int",
+    );
+    budgets("[[budget]]\nkernel = \"old\"\nregisters = 255\narch = [90]\n");
+    project.build("--arch 80,90").expect(1, &["budget 1 (kernel = \"old\"): no kernel has that name on sm_90"]);
+}
