@@ -24,6 +24,10 @@ pub(super) struct Entry<'a> {
     pub(super) max_threads: Option<u32>,
     /// Registers per thread.
     pub(super) registers: u32,
+    /// Bytes of the section of static shared memory; from compute capability 9.0 on with what the system reserves.
+    pub(super) shared: u64,
+    /// Bytes of stack per thread, without recursion.
+    pub(super) stack: u32,
 }
 
 /// `st_other` of a kernel, unlike a device function.
@@ -55,7 +59,10 @@ impl<'a> Cubin<'a> {
     }
 
     pub(super) fn entries(&self) -> Result<Vec<Entry<'a>>> {
-        let all = self.section(".nv.info")?.map(register_counts).transpose()?.unwrap_or_default();
+        let all = self.section(".nv.info")?.unwrap_or_default();
+        let (registers, stacks) = (figures(all, REGCOUNT)?, figures(all, MIN_STACK_SIZE)?);
+        let of =
+            |all: &[(u32, u32)], number: u32| all.iter().find_map(|(of, figure)| (*of == number).then_some(*figure));
         self.entries
             .iter()
             .map(|(symbol, number, section)| {
@@ -64,10 +71,12 @@ impl<'a> Cubin<'a> {
                 let info = self.section(&format!(".nv.info.{symbol}"))?;
                 Ok(Entry {
                     max_threads: info.map(max_threads).transpose()?.flatten(),
-                    registers: all
-                        .iter()
-                        .find_map(|(of, count)| (of == number).then_some(*count))
+                    registers: of(&registers, *number)
                         .with_context(|| format!("the cubin does not say how many registers {symbol} has"))?,
+                    stack: of(&stacks, *number).unwrap_or_default(),
+                    shared: self
+                        .header(&format!(".nv.shared.{symbol}"))?
+                        .map_or(0, |header| header.sh_size(LittleEndian)),
                     symbol: symbol.clone(),
                     code,
                 })
@@ -88,10 +97,14 @@ impl<'a> Cubin<'a> {
     }
 
     fn section(&self, name: &str) -> Result<Option<&'a [u8]>> {
+        self.header(name)?.map(|header| self.data(header)).transpose()
+    }
+
+    fn header(&self, name: &str) -> Result<Option<&'a SectionHeader64<LittleEndian>>> {
         for section in self.sections() {
             let (known, header) = section?;
             if known == name {
-                return Ok(Some(header.data(LittleEndian, self.bytes)?));
+                return Ok(Some(header));
             }
         }
         Ok(None)
@@ -136,11 +149,15 @@ pub(super) fn attributes(mut info: &[u8]) -> Result<Vec<Attribute<'_>>> {
     Ok(all)
 }
 
-/// `EIATTR_REGCOUNT`: a kernel's number in the table of symbols, and its registers a thread.
-fn register_counts(info: &[u8]) -> Result<Vec<(u32, u32)>> {
-    const REGCOUNT: u8 = 0x2f;
+/// `EIATTR_REGCOUNT`: registers a thread.
+const REGCOUNT: u8 = 0x2f;
+/// `EIATTR_MIN_STACK_SIZE`: bytes of stack a thread, as ptxas's `cumulative stack size`; 0 where a function calls itself.
+const MIN_STACK_SIZE: u8 = 0x12;
+
+/// The attributes of a kind: a kernel's number in the table of symbols, and its figure.
+fn figures(info: &[u8], kind: u8) -> Result<Vec<(u32, u32)>> {
     let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    let counts = attributes(info)?.into_iter().filter(|one| one.kind == REGCOUNT && one.value.len() == 8);
+    let counts = attributes(info)?.into_iter().filter(|one| one.kind == kind && one.value.len() == 8);
     Ok(counts.map(|one| (word(&one.value[..4]), word(&one.value[4..]))).collect())
 }
 

@@ -332,7 +332,6 @@ impl Facts {
         let usage = |symbol: &str| {
             let known = self.kernels.iter().find(|kernel| kernel.symbol == symbol)?;
             Some(Usage {
-                registers: 0,
                 spill_stores: known.spill_stores,
                 spill_loads: known.spill_loads,
                 stack: known.stack,
@@ -372,8 +371,11 @@ fn kept(folder: &Path, ending: &str) -> Result<PathBuf> {
 /// The figures of the unit's kernels, from ptxas and the machine code.
 fn facts(said: &str, work: &Work, arch: u32) -> Result<Facts> {
     let bytes = fs::read(work.path.join(CUBIN)).context("cannot read the cubin")?;
-    let usage = ptxas::parse(said);
+    let usage = ptxas::parse(said)?;
     let kernels = kernels(&bytes, arch, |symbol| usage.get(symbol).copied())?;
+    if let Some(other) = usage.keys().find(|symbol| kernels.iter().all(|kernel| kernel.symbol != **symbol)) {
+        bail!("ptxas reports on {other}, which is not in the machine code: {}", ptxas::FORGED);
+    }
     let remarks =
         said.lines().filter(|line| !ptxas::is_info(line) && !line.trim().is_empty()).map(str::to_owned).collect();
     Ok(Facts { kernels, remarks })
@@ -387,6 +389,23 @@ fn kernels(cubin: &[u8], arch: u32, usage: impl Fn(&str) -> Option<Usage>) -> Re
         let Some(usage) = usage(&entry.symbol) else {
             bail!("ptxas said nothing of {}", entry.symbol);
         };
+        // What ptxas is said to have printed, where the machine code says it too.
+        let reserved = u64::from(usage.shared) + u64::from(limits.shared_reserved);
+        ensure!(
+            [usage.shared.into(), reserved].contains(&entry.shared) && usage.stack >= entry.stack,
+            "the machine code of {} has {} bytes of shared memory and {} of stack, and ptxas reports {} and {}: {}",
+            entry.symbol,
+            entry.shared,
+            entry.stack,
+            usage.shared,
+            usage.stack,
+            ptxas::FORGED
+        );
+        ensure!(
+            usage.spill_stores.checked_add(usage.spill_loads).is_some(),
+            "{} cannot have spilled that much",
+            entry.symbol
+        );
         let registers = entry.registers;
         let max_threads = entry.max_threads.unwrap_or(limits.threads_a_block);
         let (loads, stores) = sass::accesses(entry.code, arch);

@@ -827,3 +827,101 @@ fn a_budget_is_compared_on_its_own_architectures_alone_and_said_where_they_are_n
     budgets("[[budget]]\nkernel = \"old\"\nregisters = 255\narch = [90]\n");
     project.build("--arch 80,90").expect(1, &["budget 1 (kernel = \"old\"): no kernel has that name on sm_90"]);
 }
+
+#[test]
+fn what_a_source_prints_is_not_taken_for_ptxas_report() {
+    let unit = |printed: &str| {
+        format!(
+            "{printed}\nextern \"C\" __global__ void one(float *to) {{ __shared__ float s[96]; s[threadIdx.x] = *to; \
+             __syncthreads(); *to = s[5]; }}\nextern \"C\" __global__ void two(float *to) {{ *to = 2; }}\n\
+             extern \"C\" int launch(float *, const float *, long, cudaStream_t) {{ return 1; }}\n"
+        )
+    };
+    let project = Project::new();
+    project.write("kernel.toml", &format!("{KERNEL}\n[[budget]]\nkernel = \"*\"\nspill_bytes = 0\nshared_bytes = 0\n"));
+    let entry = |kernel: &str| format!("ptxas info    : Compiling entry function '{kernel}' for 'sm_90'");
+    let frame = |spilled: u64| format!("    0 bytes stack frame, {spilled} bytes spill stores, 0 bytes spill loads");
+    let properties = |of: &str| format!("ptxas info    : Function properties for {of}");
+    let used = "ptxas info    : Used 4 registers, used 0 barriers";
+    let reports = [
+        // Of a kernel that there is: before its own, or in its place.
+        vec![entry("one"), properties("one"), frame(4_294_967_290), used.to_owned()],
+        vec![entry("one"), frame(4_294_967_290)],
+        vec![entry("two"), used.to_owned()],
+        // Of none.
+        vec![entry("three"), properties("three"), frame(0), used.to_owned()],
+        vec![frame(4)],
+        vec![used.to_owned()],
+        vec![properties("one")],
+    ];
+    for (at, lines) in reports.iter().enumerate() {
+        let text = lines.join("\\n");
+        let mut ways = vec![format!("#pragma message(\"\\n{text}\\n\")")];
+        if at == 0 {
+            ways.push(format!("#ifndef __CUDA_ARCH__\n{}\n#endif", ways[0]));
+            ways.push(format!(
+                "[[deprecated(\"\\n{text}\\n\")]] inline int old() {{ return 1; }}\ninline int other() {{ return old(); }}"
+            ));
+        }
+        for printed in ways {
+            project.write("src/scale.cu", &unit(&printed));
+            // In this locale gcc prints line ends as they are.
+            let ran = Ran::of(project.command("build --arch 90").env("LC_ALL", "C.UTF-8"));
+            assert_eq!(ran.code, 1, "{printed}: {ran:#?}");
+            // It is refused, or does not change what is said.
+            let refused = ran.err.contains("no source prints such lines") || ran.err.contains("does not compile");
+            let over = "over budget: budget 1 (kernel = \"*\"): one on sm_90: shared_bytes 384, allowed 0\n";
+            assert!(refused || ran.err == over, "{printed}: {ran:#?}");
+        }
+    }
+    // Other words are a source's own affair.
+    project.write("src/scale.cu", &unit("#pragma message(\"ptxas info: Used 3 registers\")"));
+    project.build("--arch 90").expect(1, &["one on sm_90: shared_bytes 384, allowed 0"]);
+}
+
+#[test]
+fn functions_that_kernels_call_count_for_each_of_them() {
+    let project = Project::new().shared();
+    project.write(
+        "src/scale.cu",
+        "__device__ __noinline__ float deep(float *p, int n) { float a[32]; for (int i = 0; i < 32; i++) a[i] = p[i * n];\n\
+         float s = 0; for (int i = 0; i < n; i++) s += a[(i * 7) & 31]; return s; }\n\
+         __device__ __noinline__ float again(float *p, int n) { return n > 0 ? again(p + 1, n - 1) * p[n] + 1 : p[0]; }\n\
+         extern \"C\" __global__ void one(float *p, int n) { p[0] = deep(p, n) + 1; }\n\
+         extern \"C\" __global__ void two(float *p, int n) { p[0] = deep(p, n) * 2; }\n\
+         extern \"C\" __global__ void three(float *p, int n) { p[0] = again(p, n); }\n\
+         extern \"C\" __global__ void four(float *p) { p[0] = 1; }\n\
+         extern \"C\" int launch(float *, const float *, long, cudaStream_t) { return 1; }\n",
+    );
+    let report = project.json("--arch 75,90,120");
+    let of = |kernel: &Value| ["spill_stores", "stack"].map(|figure| kernel[figure].as_u64().unwrap());
+    for (arch, _, kernel) in kernels(&report) {
+        let [spilled, stack] = of(&kernel);
+        let (least_spilled, least_stack) = match kernel["name"].as_str().unwrap() {
+            "three" => (1, 1),
+            "four" => (0, 0),
+            _ => (0, 128),
+        };
+        assert!(spilled >= least_spilled && stack >= least_stack, "sm_{arch} {kernel:#}");
+        assert!(kernel["name"] != "four" || spilled + stack == 0, "sm_{arch} {kernel:#}");
+    }
+}
+
+#[test]
+fn shared_memory_and_stacks_that_were_edited_in_the_cache_are_not_believed() {
+    let project = Project::new();
+    let report = project.json("--arch 90");
+    for (from, to) in [
+        ("\"shared\":384", "\"shared\":0"),
+        ("\"spill_stores\":0,\"spill_loads\":0", "\"spill_stores\":4294967295,\"spill_loads\":9"),
+    ] {
+        for entry in fs::read_dir(project.cache().join("objects")).unwrap() {
+            let path = entry.unwrap().path().join("entry.json");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replace(from, to)).unwrap();
+        }
+        let again = project.json("--arch 90");
+        assert_eq!(again["compiled"], 1, "{again:#}");
+        assert_eq!(again["targets"][0]["units"][0]["kernels"], report["targets"][0]["units"][0]["kernels"]);
+    }
+}
