@@ -151,7 +151,7 @@ pub(crate) fn sources(project: &TorchProject) -> Result<String> {
     for file in source_digest::files(&project.root, &build.sources, &build.includes)? {
         let path = project.root.join(&file);
         let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        key.field(&*file.to_string_lossy()).field(source_digest::plain(&String::from_utf8_lossy(&text)));
+        key.field(file.as_os_str().as_encoded_bytes()).field(source_digest::plain_bytes(text));
     }
     for kernel in &build.kernels {
         key.field(&kernel.name).field(kernel.cuda_flags.join("\n"));
@@ -239,6 +239,8 @@ impl<'a> Builder<'a> {
                     && files.contains_key("_ops.py");
                 let same = |one: &Provenance| self.metadata(files.clone(), one).map(|text| text == metadata);
                 let kept = || Provenance::kept(&metadata, &self.project.root);
+                // Whoever writes a library can write a metadata.json that fits it.
+                let whole = whole && is_linked_here(&metadata);
                 Ok(whole && (same(provenance)? || kept().as_ref().map(same).transpose()?.unwrap_or(false)))
             }
         }
@@ -290,8 +292,33 @@ impl<'a> Builder<'a> {
         if foreign && !self.options.force {
             bail!("{} was changed during the build; nothing was replaced: run the build again", place.display());
         }
-        stage.put(place, foreign)
+        let backup = stage.put(place, foreign)?;
+        // Without it the next build links anew.
+        let _ = keep_as_linked_here(&text);
+        Ok(backup)
     }
+}
+
+/// The key by which the cache knows what was linked with it: of metadata.json, which has the digests of all other files.
+fn linked_here(metadata: &str) -> String {
+    let mut key = Key::new("kernels torch variant 1");
+    key.field(metadata);
+    key.finish()
+}
+
+/// Whether a variant with this metadata.json was linked with this cache.
+fn is_linked_here(metadata: &str) -> bool {
+    let Ok(store) = Store::open() else { return false };
+    let key = linked_here(metadata);
+    let known = store.get::<()>(&key).is_some();
+    store.touch(&key);
+    known
+}
+
+fn keep_as_linked_here(metadata: &str) -> Result<()> {
+    let store = Store::open()?;
+    store.put(&linked_here(metadata), &store.work()?, &[], ())?;
+    Ok(())
 }
 
 /// Whether the project may be built with this torch.

@@ -699,6 +699,7 @@ fn a_job_that_publishes_has_a_step_a_project_and_is_for_projects_that_can_be_pub
     assert_eq!(of("publish one")["env"]["HF_OIDC_RESOURCE"], "kernels/acme/one");
     assert_eq!(of("publish two")["env"]["HF_OIDC_RESOURCE"], "kernels/other/two");
     assert!(of("publish two")["run"].as_str().unwrap().ends_with("--tag \"$GITHUB_REF_NAME\" --sign"));
+    assert_eq!(of("build --torch two")["run"], "rm -rf two/build && kernels build --torch two");
     for action in ["sigstore/cosign-installer@", "actions/attest-build-provenance@"] {
         assert!(steps.iter().any(|step| step["uses"].as_str().is_some_and(|uses| uses.starts_with(action))), "{text}");
     }

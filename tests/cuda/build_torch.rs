@@ -832,3 +832,48 @@ fn the_headers_of_torch_come_through_pip_with_stand_ins_for_its_libraries() {
     install(&["--force"]).expect(1, &["pip"]);
     assert!(torch.join("lib/libc10.so").is_file());
 }
+
+/// Every digest of its files is right, and source-digest is the project's: nothing in the folder says that it was not built.
+#[test]
+fn a_variant_that_this_machine_did_not_link_is_linked_anew() {
+    let project = Project::new();
+    let report = project.report("");
+    assert_eq!(project.report("")["unchanged"], true);
+    let library = project.variant().join(format!("{}.abi3.so", id(&report)));
+    let honest = snapshot(project.variant());
+    // Another library under the digests of metadata.json, as somebody may commit it.
+    let forge = || {
+        let mut bytes = fs::read(&library).unwrap();
+        let old = sha256_base64(&bytes);
+        bytes.extend_from_slice(b"forged");
+        fs::write(&library, &bytes).unwrap();
+        let metadata = project.variant().join("metadata.json");
+        let text = fs::read_to_string(&metadata).unwrap();
+        assert!(text.contains(&old), "{text}");
+        fs::write(&metadata, text.replace(&old, &sha256_base64(&bytes))).unwrap();
+    };
+    forge();
+    let mended = project.report("");
+    assert_eq!((&mended["unchanged"], compiled(&mended)), (&Value::Bool(false), (0, 2)), "{mended:#}");
+    assert_eq!(snapshot(project.variant()), honest);
+    assert_eq!(project.report("")["unchanged"], true);
+    // Without the cache that has linked it, what is there is not believed either; nobody's file is lost by that.
+    for part in ["objects", "manifests", "work"] {
+        fs::remove_file(project.cache().join(part)).unwrap();
+    }
+    let again = project.report("");
+    assert_eq!((&again["unchanged"], compiled(&again)), (&Value::Bool(false), (2, 0)), "{again:#}");
+    assert_eq!(snapshot(project.variant()), honest);
+    assert_eq!(project.report("")["unchanged"], true);
+}
+
+fn sha256_base64(bytes: &[u8]) -> String {
+    let mut child = Command::new("python3")
+        .args(["-c", "import base64, hashlib, sys\nprint(base64.b64encode(hashlib.sha256(sys.stdin.buffer.read()).digest()).decode())"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim().to_owned()
+}

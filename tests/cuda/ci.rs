@@ -268,9 +268,13 @@ fn the_workflows_publishing_job_needs_no_secret_and_publishes_what_was_built_sig
     assert!(job["if"].as_str().unwrap().contains("refs/tags/v"));
 
     crate::publish::record(&test.at("demo"), &test.at("evidence"));
+    // What the repository holds of another build is not published as this job's.
+    let other = test.at("demo/build/torch-stable-abi211-cu128-x86_64-linux/metadata.json");
+    write(&other, "{}");
     let git = |typed: &str| test.git(&test.project, typed.split(' '));
     git("init -q");
     git("add -A .");
+    git("add -f demo/build");
     git("commit -qm first");
     let endpoint = server.endpoint();
     let identity = format!("{endpoint}/github/identity?x=y");
@@ -292,6 +296,7 @@ fn the_workflows_publishing_job_needs_no_secret_and_publishes_what_was_built_sig
     assert_eq!(server.state()["repos"], serde_json::json!({}));
     let said = run("of-the-runner").unwrap_or_else(|said| panic!("{said}"));
     assert!(said.contains("published"), "{said}");
+    assert!(!other.exists());
     let state = server.state();
     let repo = &state["repos"]["acme/demo"];
     assert_eq!(repo["tags"]["v1.0"], repo["branches"]["v1"]["commit"]);
