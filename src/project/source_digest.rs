@@ -27,18 +27,25 @@ const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"
 /// [`files`], and the Python files of the oracles' folders.
 pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> {
     let mut hash = Sha256::new();
-    let mut field = |text: &str| hash.update(format!("{}\0{text}\0", text.len()));
-    field("kernels sources 3");
-    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-    for list in [build.cuda_flags.clone(), paths(&build.sources), paths(&build.includes)] {
-        field(&list.len().to_string());
-        for one in &list {
-            field(one);
+    let mut field = |bytes: &[u8]| {
+        hash.update(format!("{}\0", bytes.len()));
+        hash.update(bytes);
+        hash.update([0]);
+    };
+    field(b"kernels sources 3");
+    field(build.cuda_flags.len().to_string().as_bytes());
+    for flag in &build.cuda_flags {
+        field(flag.as_bytes());
+    }
+    for list in [&build.sources, &build.includes] {
+        field(list.len().to_string().as_bytes());
+        for path in list {
+            field(name(path));
         }
     }
     for file in files(root, &build.sources, &build.includes)? {
-        field(&file.to_string_lossy());
-        field(&plain(&read(&root.join(file))?));
+        field(name(&file));
+        field(&plain_bytes(read(&root.join(file))?));
     }
     let mut oracles = BTreeSet::new();
     for operation in &spec.operations {
@@ -47,7 +54,7 @@ pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> 
         }
     }
     for file in oracles {
-        field(&file.to_string_lossy());
+        field(name(&file));
         field(&read(&root.join(file))?);
     }
     Ok(crate::base::hex(&hash.finalize()))
@@ -70,9 +77,12 @@ fn folder(file: &Path) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).to_path_buf()
 }
 
-fn read(path: &Path) -> Result<String> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn name(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
 }
 
 /// The files below folders of the project with one of these endings, and links to such files.
@@ -97,6 +107,14 @@ fn below(root: &Path, folders: &BTreeSet<PathBuf>, endings: &[&str]) -> Result<B
         }
     }
     Ok(files)
+}
+
+/// The [`plain`] text of a file; of one that is not UTF-8 its bytes, each of which may count. No text has these.
+pub(crate) fn plain_bytes(bytes: Vec<u8>) -> Vec<u8> {
+    match String::from_utf8(bytes) {
+        Ok(text) => plain(&text).into_bytes(),
+        Err(error) => error.into_bytes(),
+    }
 }
 
 /// The text with comments and runs of white space as one space each, and line ends only where a directive ends or begins. What

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -924,4 +925,30 @@ fn shared_memory_and_stacks_that_were_edited_in_the_cache_are_not_believed() {
         assert_eq!(again["compiled"], 1, "{again:#}");
         assert_eq!(again["targets"][0]["units"][0]["kernels"], report["targets"][0]["units"][0]["kernels"]);
     }
+}
+
+/// A compiler and Python read bytes; what is no UTF-8 has a meaning too.
+#[test]
+fn bytes_that_are_no_utf_8_count_in_the_digest() {
+    let project = Project::new().shared();
+    let digest = || kernels::project::Project::open(&project.root).unwrap().source_digest;
+    for (path, before, after) in [
+        ("src/scale.cu", format!("{UNIT}\n#if '"), "' == '\\377'\n#error 255\n#endif\n"),
+        ("src/\u{fffd}.inc", String::new(), ""),
+        ("reference.py", "# coding: latin-1\ndef scale(x, n):\n    return x * ord('".to_owned(), "')\n"),
+    ] {
+        let with = |byte: &[u8]| {
+            write(&project.root.join(path), [before.as_bytes(), byte, after.as_bytes()].concat());
+            digest()
+        };
+        let digests = BTreeSet::from([with(b"\xfe"), with(b"\xff"), with("\u{fffd}".as_bytes())]);
+        assert_eq!(digests.len(), 3, "{path}");
+        with(b"x");
+    }
+    // Names, too.
+    let name = |byte: u8| project.root.join(std::ffi::OsStr::from_bytes(&[b's', b'r', b'c', b'/', byte, b'.', b'h']));
+    write(&name(0xfe), "int a;\n");
+    let first = digest();
+    fs::rename(name(0xfe), name(0xff)).unwrap();
+    assert_ne!(digest(), first);
 }
