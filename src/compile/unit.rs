@@ -19,7 +19,7 @@ use super::cubin::Cubin;
 use super::key::{Key, sha256};
 use super::nvcc::{self, check_path, no_room};
 use super::ptxas::{self, Usage};
-use super::read::{Read, contains};
+use super::read::{self, CLIMBED, MISLED, Read, Says, Search, contains};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
 use super::store::{Found, Store, Work};
 use super::{Kernel, Unit, name, sass};
@@ -37,12 +37,22 @@ pub(super) struct Compiler<'a> {
     /// What the compilers reach: of the project, the files that its digest covers.
     cell: Cell,
     covered: BTreeSet<PathBuf>,
+    includes: Vec<PathBuf>,
     identity: String,
-    /// SHA-256 of headers, read once per build.
-    digests: Mutex<HashMap<PathBuf, Option<String>>>,
+    /// Headers, read once per build.
+    texts: Mutex<HashMap<PathBuf, Option<Text>>>,
+    /// What the project's flags say.
+    says: Says,
     /// Host objects of the first architecture.
     hosts: Hosts,
     first: u32,
+}
+
+/// A header: its SHA-256, and what it says.
+#[derive(Clone)]
+struct Text {
+    sha256: String,
+    says: Says,
 }
 
 /// Which part of a unit nvcc compiles.
@@ -100,16 +110,20 @@ impl<'a> Compiler<'a> {
             bail!("{why}");
         }
         flags.extend(project.cuda_flags.iter().cloned());
+        let says = Says::of_flags(&project.cuda_flags);
+        says.check(Path::new("cuda-flags"))?;
         let covered = source_digest::files(&root, &project.sources, &project.includes)?;
         Ok(Self {
             identity: identity(toolchain, host),
             cell: Cell::new(&host.path, toolchain.root()).reads(covered.iter().map(|file| root.join(file))),
             covered,
+            includes: project.includes.iter().map(|path| read::plainly(path)).collect(),
             root,
             toolchain,
             host,
             flags,
-            digests: Mutex::default(),
+            texts: Mutex::default(),
+            says,
             hosts: Hosts::default(),
             first,
         })
@@ -124,8 +138,10 @@ impl<'a> Compiler<'a> {
         for _ in 0..5 {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let base = self.base(source, &bytes, arch);
+            let says = Says::of(&bytes);
+            says.check(source)?;
             if !force
-                && let Some(found) = store.recall::<Facts>(&base, |read| self.key(&base, read))
+                && let Some(found) = store.recall::<Facts>(&base, |read| self.key(&base, &says, read))
                 && good(&found.folder, &found.facts)
             {
                 self.offer(begun, source, &bytes, &found);
@@ -146,7 +162,7 @@ impl<'a> Compiler<'a> {
             if edited || fs::read(&path).ok().as_ref() != Some(&bytes) {
                 continue;
             }
-            let Some(key) = self.key(&base, &read) else {
+            let Some(key) = self.key(&base, &says, &read) else {
                 continue;
             };
             if part == Part::Device {
@@ -184,7 +200,7 @@ impl<'a> Compiler<'a> {
 
     /// The key of what the host code depends on: everything but the architecture.
     fn host_key(&self, source: &Path, bytes: &[u8], read: &Read) -> Option<String> {
-        self.key(&self.base(source, bytes, 0), read)
+        self.key(&self.base(source, bytes, 0), &Says::of(bytes), read)
     }
 
     /// The cache key before the included headers are known.
@@ -198,28 +214,33 @@ impl<'a> Compiler<'a> {
         key.finish()
     }
 
-    /// The key with what was read; `None` if a header is missing.
-    fn key(&self, base: &str, read: &Read) -> Option<String> {
-        read.key(base, &self.covered, |header| self.digest(header))
+    /// The key with what was read, of a source that says so; `None` if a header is missing, or was compiled by a program that
+    /// did not look at what the texts say.
+    fn key(&self, base: &str, says: &Says, read: &Read) -> Option<String> {
+        let headers: Vec<Text> = read.headers.iter().map(|header| self.text(header)).collect::<Option<_>>()?;
+        let texts = headers.iter().map(|header| &header.says);
+        let fits = read.fits(texts.chain([says, &self.says]));
+        fits.then(|| read.key(base, &self.covered, |header| Some(self.text(header)?.sha256)))?
     }
 
-    fn digest(&self, header: &Path) -> Option<String> {
-        if let Some(known) = self.digests.lock().ok()?.get(header) {
+    fn text(&self, header: &Path) -> Option<Text> {
+        if let Some(known) = self.texts.lock().ok()?.get(header) {
             return known.clone();
         }
-        let digest = fs::read(self.root.join(header)).ok().map(|b| sha256(&b));
-        self.digests.lock().ok()?.insert(header.to_owned(), digest.clone());
-        digest
+        let bytes = fs::read(self.root.join(header)).ok();
+        let text = bytes.map(|bytes| Text { sha256: sha256(&bytes), says: Says::of(&bytes) });
+        self.texts.lock().ok()?.insert(header.to_owned(), text.clone());
+        text
     }
 
     fn forget(&self, headers: &[PathBuf], all: bool) {
-        if let Ok(mut digests) = self.digests.lock() {
+        if let Ok(mut texts) = self.texts.lock() {
             if all {
-                digests.clear();
+                texts.clear();
             }
-            // Digests may have been taken before the compiler ran: read the files again.
+            // They may have been read before the compiler ran: read the files again.
             for header in headers {
-                digests.remove(header);
+                texts.remove(header);
             }
         }
     }
@@ -280,27 +301,40 @@ impl<'a> Compiler<'a> {
         Ok((said, self.read(source, &read)?))
     }
 
-    /// What was read, of the project; an error if the project's digest does not cover a file. Others are the compiler's and
-    /// the system's, whose contents the identity stands for.
+    /// What was read, of the project; an error if the project's digest does not cover a file, or which one is read. Others are
+    /// the compiler's and the system's, whose contents the identity stands for.
     fn read(&self, source: &Path, read: &[PathBuf]) -> Result<Read> {
         let mut headers = BTreeSet::new();
         for path in read {
             let full = self.root.join(path);
-            let plain = path.components().all(|part| part != Component::ParentDir);
-            let full = if plain { full } else { full.canonicalize().unwrap_or(full) };
-            match full.strip_prefix(&self.root) {
+            let plain = read::plainly(&full);
+            let resolved =
+                if read::has_parent(path) { full.canonicalize().unwrap_or(full.clone()) } else { full.clone() };
+            match plain.strip_prefix(&self.root) {
+                Ok(_) if !read::leads_there(&full) => bail!("{} was read{CLIMBED}", path.display()),
                 Ok(path) if self.covered.contains(path) => drop(headers.insert(path.to_owned())),
-                Err(_) if self.cell.is_system(&full) => {}
+                Err(_) if self.cell.is_system(&resolved) => {}
                 _ => bail!("{} was read{}", path.display(), nvcc::UNREADABLE),
             }
         }
-        let texts: Vec<Vec<u8>> = headers
-            .iter()
-            .map(PathBuf::as_path)
-            .chain([source])
-            .flat_map(|path| fs::read(self.root.join(path)))
-            .collect();
-        Ok(Read::new(headers, read, texts))
+        let mut says = vec![self.says.clone()];
+        for path in headers.iter().map(PathBuf::as_path).chain([source]) {
+            says.push(Says::of(&fs::read(self.root.join(path)).unwrap_or_default()));
+            says[says.len() - 1].check(path)?;
+        }
+        let folders = headers.iter().map(PathBuf::as_path).chain([source]).filter_map(Path::parent);
+        let search = Search {
+            root: &self.root,
+            folders: folders.map(Path::to_owned).chain(self.includes.iter().cloned()).chain([PathBuf::new()]).collect(),
+            covers: |path: &Path| self.covered.contains(path),
+        };
+        if let Some(path) = read.iter().find(|path| search.may_find_another(path, &says)) {
+            bail!("{} was read{CLIMBED}", path.display());
+        }
+        if let Some(name) = search.misled(&says, |path| self.cell.is_system(path)) {
+            bail!("{} or a file it includes asks for {name}{MISLED}", source.display());
+        }
+        Ok(Read::new(headers, read, &says))
     }
 
     /// Compiler output without ptxas's statistics, with the paths of the project.

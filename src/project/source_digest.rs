@@ -18,7 +18,7 @@ use super::build_toml::BuildToml;
 use super::spec::{OracleRef, Spec};
 
 /// What is taken for source text.
-const ENDINGS: [&str; 15] =
+pub(crate) const ENDINGS: [&str; 15] =
     ["cu", "cuh", "h", "hh", "hpp", "hxx", "c", "cc", "cpp", "cxx", "inl", "inc", "ipp", "tpp", "def"];
 /// Folders of build outputs and tools.
 const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"];
@@ -122,11 +122,19 @@ pub(crate) fn plain_bytes(bytes: Vec<u8>) -> Vec<u8> {
 ///
 /// The text itself, where another reading of it is possible than a compiler's, or its lines count.
 pub(crate) fn plain(text: &str) -> String {
+    // The number of a line may be computed with; its macro's name may be put together of parts.
+    let counts_lines =
+        |plain: &String| ["LINE", "source_location", "##", "%:%:"].iter().any(|name| plain.contains(name));
+    bare(text).filter(|plain| !counts_lines(plain)).unwrap_or_else(|| text.to_owned())
+}
+
+/// The same where its lines do not count; none where another reading of it is possible.
+pub(crate) fn bare(text: &str) -> Option<String> {
     // With trigraphs, which depend on the flags, a comment may end where none does here.
     if text.contains("??") {
-        return text.to_owned();
+        return None;
     }
-    let Some(spliced) = spliced(text) else { return text.to_owned() };
+    let spliced = spliced(text)?;
     let mut plain =
         Plain { out: String::with_capacity(spliced.len()), is_new_line: true, directive: None, is_certain: true };
     let mut rest = &*spliced;
@@ -134,9 +142,7 @@ pub(crate) fn plain(text: &str) -> String {
         rest = &rest[plain.take(rest, next)..];
     }
     plain.out.truncate(plain.out.trim_end().len());
-    // The number of a line may be computed with; its macro's name may be put together of parts.
-    let counts_lines = ["LINE", "source_location", "##", "%:%:"].iter().any(|name| plain.out.contains(name));
-    if counts_lines || !plain.is_certain { text.to_owned() } else { plain.out }
+    plain.is_certain.then_some(plain.out)
 }
 
 /// The text with the lines joined that end with a backslash, as compilers do it first of all. None where it is uncertain: blanks

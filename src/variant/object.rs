@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use super::rename;
 use super::sources::Sources;
 use crate::compile::key::{Key, sha256};
 use crate::compile::nvcc::{self, SYSTEM, check_path, no_room};
-use crate::compile::read::Read;
+use crate::compile::read::{self, CLIMBED, MISLED, Read, Says, Search};
 use crate::compile::store::{Found, Store, Work};
 use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
@@ -121,7 +121,14 @@ impl<'a> Compiler<'a> {
 
     fn unit_as(&self, unit: &UnitPlan, name: &str) -> Result<Made> {
         let base = self.base(unit, name);
+        let flags = Says::of_flags(&unit.flags);
+        flags.check(&unit.source)?;
+        self.says(&unit.source).check(&unit.source)?;
         let key = |read: &Read| {
+            let texts: Vec<Says> = read.headers.iter().chain([&unit.source]).map(|path| self.says(path)).collect();
+            if !read.fits(texts.iter().chain([&flags])) {
+                return None;
+            }
             read.key(&base, self.sources.code.keys(), |header| Some(sha256(self.sources.code.get(header)?)))
         };
         if !self.force
@@ -145,6 +152,10 @@ impl<'a> Compiler<'a> {
         let files: Vec<&str> = std::iter::once(OBJECT).chain(names.iter().map(String::as_str)).collect();
         let found = self.store.keep(&base, (read, key), (&work, &files), Facts { said, cubins }, |_, _| !self.force)?;
         Ok(Made::of(found, seconds))
+    }
+
+    fn says(&self, path: &Path) -> Says {
+        self.sources.code.get(path).map(|bytes| Says::of(bytes)).unwrap_or_default()
     }
 
     /// Whether a file changed after it was read for the identity.
@@ -252,15 +263,16 @@ impl<'a> Compiler<'a> {
     fn read(&self, unit: &UnitPlan, used: &[PathBuf], work: &Path) -> Result<Read> {
         let mut headers = BTreeSet::new();
         for path in used {
-            // `kernel_src/../common/a.cuh` lexically, and as the file system resolves it.
             let full = self.root.join(path);
-            let real = full.canonicalize().unwrap_or_else(|_| full.clone());
-            let mut inside = [plainly(&full), real]
-                .into_iter()
-                .filter_map(|path| path.strip_prefix(self.root).map(Path::to_owned).ok());
-            if let Some(known) = inside.find(|path| self.sources.code.contains_key(path)) {
-                headers.insert(known);
-                continue;
+            let plain = read::plainly(&full);
+            if let Ok(inside) = plain.strip_prefix(self.root) {
+                if !read::leads_there(&full) {
+                    bail!("{} was read{CLIMBED}", path.display());
+                }
+                if self.sources.code.contains_key(inside) {
+                    headers.insert(inside.to_owned());
+                    continue;
+                }
             }
             // Toolkit and system headers: absolute, outside the project's include folders. The compilers' versions
             // represent them in the key.
@@ -279,9 +291,30 @@ impl<'a> Compiler<'a> {
                 path.display()
             );
         }
-        let code = &self.sources.code;
-        let texts: Vec<&Vec<u8>> = headers.iter().chain([&unit.source]).filter_map(|path| code.get(path)).collect();
-        Ok(Read::new(headers, used, texts))
+        let mut says = vec![Says::of_flags(&unit.flags)];
+        for path in headers.iter().chain([&unit.source]) {
+            says.push(self.says(path));
+            says[says.len() - 1].check(path)?;
+        }
+        let named = unit.flags.iter().filter_map(|flag| flag.strip_prefix("-I"));
+        let named = named.map(|folder| read::plainly(&self.root.join(folder)));
+        let named = named.filter_map(|folder| Some(folder.strip_prefix(self.root).ok()?.to_owned()));
+        let folders = headers.iter().chain([&unit.source]).filter_map(|path| path.parent()).map(Path::to_owned);
+        let search = Search {
+            root: self.root,
+            folders: folders.chain(named).chain([PathBuf::new()]).collect(),
+            covers: |path: &Path| self.sources.code.contains_key(path),
+        };
+        if let Some(path) = used.iter().find(|path| !path.starts_with(work) && search.may_find_another(path, &says)) {
+            bail!("{} was read{CLIMBED}", path.display());
+        }
+        let torch = self.torch.includes();
+        let system =
+            SYSTEM.iter().map(Path::new).chain([self.toolchain.root()]).chain(torch.iter().map(PathBuf::as_path));
+        if let Some(name) = search.misled(&says, |path| system.clone().any(|folder| path.starts_with(folder))) {
+            bail!("{} or a file it includes asks for {name}{MISLED}", unit.source.display());
+        }
+        Ok(Read::new(headers, used, &says))
     }
 
     /// Compiler output with the paths of the project.
@@ -316,19 +349,6 @@ fn collect(work: &Path, flags: &[String]) -> Result<Vec<String>> {
     }
     archs.sort();
     Ok(archs)
-}
-
-/// A path with `..` resolved lexically.
-fn plainly(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        if part == Component::ParentDir {
-            plain.pop();
-        } else {
-            plain.push(part);
-        }
-    }
-    plain
 }
 
 /// The include folders of the CUDA runtime.

@@ -952,3 +952,106 @@ fn bytes_that_are_no_utf_8_count_in_the_digest() {
     fs::rename(name(0xfe), name(0xff)).unwrap();
     assert_ne!(digest(), first);
 }
+
+/// The digest sees no links to folders, so nothing is read through one.
+#[test]
+fn a_folder_that_is_a_link_does_not_choose_what_is_compiled() {
+    let project = Project::new();
+    for version in ["1", "2"] {
+        project.write(&format!("src/v{version}/scale.h"), &format!("#define EPS {version}.0f\n"));
+        project.write(&format!("src/v{version}/d/other.h"), "");
+    }
+    let link = |to: &str| {
+        let _ = fs::remove_file(project.root.join("src/cur"));
+        std::os::unix::fs::symlink(to, project.root.join("src/cur")).unwrap();
+    };
+    for name in ["cur/../scale.h", "./cur/../scale.h", "cur/../../v1/scale.h"] {
+        project.write("src/scale.cu", &format!("#include \"{name}\"\n{UNIT}"));
+        for to in ["v1/d", "v2/d"] {
+            link(to);
+            project.build("--arch 90").expect(1, &["scale.h was read", "the project's digest does not cover"]);
+        }
+        // Nor where a file lies where the name leads without the file system.
+        project.write("src/scale.h", "#define EPS 3.0f\n");
+        project.build("--arch 90").expect(1, &["scale.h was read"]);
+        fs::remove_file(project.root.join("src/scale.h")).unwrap();
+    }
+    // What is no link is read, a file that is a link with it, and its text counts.
+    project.write("src/v1/d/first.h", "#include \"../scale.h\"\n");
+    project.write("src/scale.cu", &format!("#include \"v1/d/first.h\"\n{UNIT}"));
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    fs::remove_file(project.root.join("src/v1/scale.h")).unwrap();
+    std::os::unix::fs::symlink("../v2/scale.h", project.root.join("src/v1/scale.h")).unwrap();
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    assert_eq!(project.compiled("--arch 90").0, 0);
+}
+
+/// Neither the digest nor the cache knows which folders there are.
+#[test]
+fn no_folder_s_presence_chooses_what_is_compiled() {
+    let project = Project::new();
+    let source = |line: &str| project.write("src/scale.cu", &format!("{line}\n{UNIT}"));
+    for line in [
+        "#if __has_include(\"docs/../scale.cu\")\n#define DOCS\n#endif",
+        "#if __has_include(\"./docs/./../scale.cu\")\n#define DOCS\n#endif",
+        "#if __has_\\\ninclude(\"docs/../scale.cu\")\n#define DOCS\n#endif",
+        "#if __has_include_next(<docs/../kernels.cuh>)\n#define DOCS\n#endif",
+        "#if defined(__has_include) && /* x */ __has_include /* y */ ( \"docs/../scale.cu\")\n#define DOCS\n#endif",
+        "#define NAME \"docs/../scale.cu\"\n#if __has_include(NAME)\n#define DOCS\n#endif",
+        "#define HAS __has_include\n#if HAS(\"docs/../scale.cu\")\n#define DOCS\n#endif",
+        "#define HAS(X) __has_include(X)\n#if HAS(\"scale.cu\")\n#define DOCS\n#endif",
+        "#define PASTED(A, B) A##B\n#if PASTED(__has_, include)(\"docs/../scale.cu\")\n#define DOCS\n#endif",
+        "#define DOT() .\n#define TEXT(X) #X\n#define WHOLE(X) TEXT(X)\n\
+         #if __has_include(WHOLE(docs/DOT()DOT()/scale.cu))\n#define DOCS\n#endif",
+    ] {
+        source(line);
+        project.build("--arch 90").expect(1, &["src/scale.cu", "`..`", "written out"]);
+    }
+    source("#if HAS(\"docs/../scale.cu\")\n#define DOCS\n#endif");
+    project.edit("build.toml", "depends = []", "depends = []\ncuda-flags = [\"-DHAS=__has_include\"]");
+    project.build("--arch 90").expect(1, &["`..`", "written out"]);
+    project.edit("build.toml", "depends = []\ncuda-flags = [\"-DHAS=__has_include\"]", "depends = []");
+    // A header found through a folder that is there, in place of another's where it is not.
+    project.write("src/eps.h", "#define EPS 1\n");
+    project.write("include/eps.h", "#define EPS 2\n");
+    project.write("include/docs/more.h", "");
+    for line in [
+        "#include \"docs/../eps.h\"",
+        "#define UP ..\n#define TEXT(X) #X\n#define WHOLE(X) TEXT(X)\n#include WHOLE(docs/UP/eps.h)",
+    ] {
+        source(line);
+        project.build("--arch 90").expect(1, &["docs/../eps.h was read"]);
+        fs::create_dir(project.root.join("src/docs")).unwrap();
+        project.build("--arch 90").expect(1, &["docs/../eps.h was read"]);
+        fs::remove_dir(project.root.join("src/docs")).unwrap();
+    }
+    // Files may be asked for, those above too; each name counts, however the question is spelled.
+    project.write("src/deep/asks.h", "#pragma once\n#if __has_\\\ninclude(\"../third.cuh\")\n#error third\n#endif\n");
+    source("#ifdef __has_include\n#include \"deep/../deep/asks.h\"\n#endif");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    assert_eq!(project.compiled("--arch 90").0, 0);
+    project.write("src/third.cuh", "");
+    project.build("--arch 90").expect(1, &["third"]);
+    // What no compiler may read is not there for it, or an error.
+    fs::remove_file(project.root.join("src/third.cuh")).unwrap();
+    for name in ["notes.txt", "other"] {
+        project.write(
+            "src/deep/asks.h",
+            &format!("#if __has_include(\"{name}\") || __has_include(\"../{name}\")\n#error there\n#endif\n"),
+        );
+        assert_eq!(project.compiled("--arch 90").0, 1);
+        project.write(&if name == "other" { "src/other/notes.txt".to_owned() } else { format!("src/{name}") }, "");
+        project.build("--arch 90 --force").expect(1, &["the project's digest covers"]);
+    }
+    // Nor is a file there through a link to a folder.
+    project.write("src/deep/asks.h", "#if __has_include(\"link/kernels.cuh\")\n#error there\n#endif\n");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    project.write("src/deep/asks.h", "#if !__has_include(\"link/kernels.cuh\")\n#error not there\n#endif\n");
+    for to in ["../../include", "/usr/include", "../../include/docs"] {
+        let link = project.root.join("src/deep/link");
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        let ran = project.build("--arch 90");
+        ran.expect(1, &[if to == "../../include" { "asks for link/kernels.cuh" } else { "not there" }]);
+        fs::remove_file(link).unwrap();
+    }
+}

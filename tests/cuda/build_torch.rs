@@ -631,6 +631,28 @@ fn compilers_errors_and_warnings_are_shown_with_the_persons_paths() {
     assert_ne!(id(&project.report("")), id(&linked));
 }
 
+/// The module's name covers files, and neither folders nor links to them.
+#[test]
+fn no_folder_and_no_link_to_one_chooses_what_a_variant_holds() {
+    let project = Project::new();
+    for version in ["1", "2"] {
+        project.write(&format!("src/v{version}/eps.h"), &format!("#define EPS {version}.0f\n"));
+        project.write(&format!("src/v{version}/d/more.h"), "");
+    }
+    symlink("v1/d", project.root.join("src/cur")).unwrap();
+    let before = "#include \"scale.cuh\"";
+    for (line, words) in [
+        ("#include \"cur/../eps.h\"", ["src/cur/../eps.h was read", "write the name without"]),
+        ("#include \"cur/more.h\"", ["src/cur/more.h", "which is in no folder of the project"]),
+        ("#if __has_include(\"docs/../scale.cuh\")\n#endif", ["docs/../scale.cuh", "written out"]),
+        ("#if __has_include(\"cur/more.h\")\n#endif", ["asks for cur/more.h", "a link to a folder"]),
+    ] {
+        project.edit("src/scale.cu", before, &format!("{before}\n{line}"));
+        project.refuses(&words);
+        project.edit("src/scale.cu", &format!("{before}\n{line}"), before);
+    }
+}
+
 #[test]
 fn what_this_program_did_not_write_is_never_deleted() {
     let project = Project::new();
