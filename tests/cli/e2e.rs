@@ -2,6 +2,7 @@
 //! scripts here are such as a user may write; those of the examples are tried on the CPU where a Python has torch.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use crate::support::{Ran, Test, root, write};
@@ -175,6 +176,69 @@ fn evidence_is_stale_when_a_source_changed_and_neither_a_comment_nor_a_test_is_o
     fs::remove_file(project.test.project.join("shared.py")).unwrap();
     let Freshness::Stale { what } = fresh() else { panic!("a source that is gone") };
     assert!(what.contains("shared.py"), "{what}");
+}
+
+/// Whatever a compiler or Python reads counts, where it lies in a folder of any name, and each of its bytes.
+#[test]
+fn evidence_of_a_model_is_stale_when_anything_changed_that_is_read() {
+    let project = Project::new(&result(), "");
+    let dir = project.dir();
+    let cuda = "SOURCE = r\"\"\"\n#define N 1\n\nint a;\n\"\"\"\n";
+    let oneline = "TEXT = 'a\\\n# one'  # '\"\"\"\n";
+    let nested = "TEXT = f'''{1}\n# one\n'''\n";
+    let latin: &[u8] = b"# coding: latin-1\nA = '\xe9'\n";
+    let kept: [(&str, &[u8], &[u8]); 15] = [
+        ("kernel_src/tests/a.cuh", b"int a;\n", b"int b;\n"),
+        ("kernel_src/build/benchmarks/a.cuh", b"int a;\n", b"int b;\n"),
+        ("tests/a.cuh", b"int a;\n", b"int b;\n"),
+        ("kernel_src/a.hxx", b"int a;\n", b"int b;\n"),
+        ("kernel_src/a.inc", b"int a;\n", b"int b;\n"),
+        ("kernel_src/raw.cu", b"#if '\xfe' == '\\377'\n", b"#if '\xff' == '\\377'\n"),
+        ("integration/pkg/build/a.py", b"A = 1\n", b"A = 2\n"),
+        ("integration/latin.py", latin, b"# coding: latin-1\nA = '\xe8'\n"),
+        ("integration/coding.py", "# coding: latin-1\nA = '\u{e9}'\n".as_bytes(), "#\nA = '\u{e9}'\n".as_bytes()),
+        ("integration/cuda.py", cuda.as_bytes(), b"SOURCE = r\"\"\"\n#define N 2\n\nint a;\n\"\"\"\n"),
+        ("integration/blank.py", cuda.as_bytes(), b"SOURCE = r\"\"\"\n#define N 1\nint a;\n\"\"\"\n"),
+        ("integration/line.py", oneline.as_bytes(), b"TEXT = 'a\\\n# two'  # '\"\"\"\n"),
+        ("integration/nested.py", nested.as_bytes(), b"TEXT = f'''{1}\n# two\n'''\n"),
+        ("integration/doc.py", b"'''\n# one\n'''\n", b"'''\n# two\n'''\n"),
+        ("integration/return.py", b"# a\rA = 1\n", b"# a\rA = 2\n"),
+    ];
+    for (name, text, _) in &kept {
+        write(&dir.join(name), text);
+    }
+    let aside = project.test.root().join("aside");
+    write(&aside.join("a.h"), "int a;\n");
+    write(&aside.join("a.py"), "A = 1\n");
+    for name in ["a.h", "a.py"] {
+        std::os::unix::fs::symlink(aside.join(name), dir.join("kernel_src").join(name)).unwrap();
+    }
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    let path = project.evidence().join("e2e-my_model-h100.json");
+    let fresh = || EndToEndEvidence::read(&path).unwrap().freshness(&project.test.project);
+    for (name, before, after) in &kept {
+        write(&dir.join(name), after);
+        assert!(matches!(fresh(), Freshness::Stale { .. }), "{name}");
+        write(&dir.join(name), before);
+        assert_eq!(fresh(), Freshness::Fresh, "{name}");
+    }
+    write(&dir.join("integration/line.py"), format!("# one\n{oneline}\n  # \"\"\"\n"));
+    write(&dir.join("integration/pyproject.toml"), "");
+    write(&dir.join("integration/tests/test_it.py"), "A = 1\n");
+    assert_eq!(fresh(), Freshness::Fresh);
+    for (name, text, before) in [("a.h", "int b;\n", "int a;\n"), ("a.py", "A = 2\n", "A = 1\n")] {
+        write(&aside.join(name), text);
+        assert!(matches!(fresh(), Freshness::Stale { .. }), "{name}");
+        write(&aside.join(name), before);
+        assert_eq!(fresh(), Freshness::Fresh, "{name}");
+    }
+    // Two names are two files.
+    let name = |byte: u8| dir.join(std::ffi::OsStr::from_bytes(&[byte, b'.', b'h']));
+    write(&name(0xfe), "int a;\n");
+    assert!(matches!(fresh(), Freshness::Stale { .. }));
+    assert_eq!(project.run("bench model --e2e --record").code, 0);
+    fs::rename(name(0xfe), name(0xff)).unwrap();
+    assert!(matches!(fresh(), Freshness::Stale { .. }));
 }
 
 #[test]
