@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::built::Variant;
+use crate::base::arch::Capability;
 use crate::evidence::{self, Evidence, Freshness};
 use crate::project::{KERNEL_TOML, Project, TorchProject};
 use crate::session::machine::{Here, Lab};
@@ -65,6 +66,7 @@ impl Proof {
                 let name = &variant.name;
                 proof.gaps.push(format!("{name} was built from other sources: `kernels build --torch` builds it anew"));
             }
+            proof.gaps.extend(other_code(variant, &records));
         }
         proof.records = records;
         Ok(proof)
@@ -73,4 +75,23 @@ impl Proof {
     pub(crate) fn is_whole(&self) -> bool {
         self.gaps.is_empty()
     }
+}
+
+/// The gap of a variant with code that a recorded card would prefer to the recorded one: `9.0a` instead of `9.0`.
+fn other_code(variant: &Variant, records: &[Evidence]) -> Option<String> {
+    let archs = variant.metadata.backend.archs.iter().flatten().filter_map(|text| Capability::parse(text));
+    let covers = |one: &Capability, recorded: u32| match one.suffix {
+        Some('a') => one.number == recorded,
+        Some(_) => one.number / 10 == recorded / 10 && one.number <= recorded,
+        None => false,
+    };
+    let (own, recorded) = archs.into_iter().find_map(|one| {
+        let recorded = records.iter().flat_map(|record| &record.archs).find(|arch| covers(&one, **arch))?;
+        Some((Capability { ptx: false, ..one }, Capability::new(*recorded)))
+    })?;
+    Some(format!(
+        "{} has code for {own}, and the records are of {recorded}: `kernels verify` and `bench` compile without the suffix; \
+         write \"{recorded}\" into cuda-capabilities, and `kernels build --torch` builds what was recorded",
+        variant.name
+    ))
 }

@@ -88,6 +88,24 @@ pub(super) fn record(root: &Path, evidence: &Path) {
     }
 }
 
+/// With a suffix the code is another than the one that was recorded.
+#[test]
+fn evidence_of_9_0_covers_no_code_for_9_0a() {
+    let demo = Demo::new();
+    let path = demo.root.join("build.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    for (capabilities, code, words) in [
+        ("\"8.0\", \"9.0a\"", 1, ["no evidence covers", "has code for 9.0a, and the records are of 9.0"]),
+        ("\"8.0\", \"9.0\"", 0, ["", ""]),
+    ] {
+        let own = format!("backend = \"cuda\"\ncuda-capabilities = [{capabilities}]");
+        write(&path, text.replacen("backend = \"cuda\"", &own, 1));
+        record(&demo.root, &demo.root.join("evidence"));
+        demo.run("build --torch --arch 90").expect(0, &["built"]);
+        demo.run("publish --dry-run").expect(code, &words);
+    }
+}
+
 #[test]
 fn a_proved_kernel_is_published_with_its_record_and_loads_through_get_kernel() {
     let demo = Demo::new();
