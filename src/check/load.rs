@@ -11,7 +11,7 @@ use super::findings::Findings;
 use super::python::Python;
 use super::text::Text;
 use crate::project::manifest::{Kind, Manifest, Word, Words};
-use crate::project::path::taken_for_an_option;
+use crate::project::path::{ENDINGS, taken_for_an_option};
 
 /// The texts of a project.
 #[derive(Debug)]
@@ -65,8 +65,8 @@ pub(super) struct Module {
     pub(super) package: Vec<String>,
 }
 
-/// Extensions of C++ and CUDA.
-const CODE: [&str; 14] = ["cu", "cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "c", "cc", "cpp", "cxx", "hip", "mm"];
+/// Extensions of the source text of other backends.
+const OTHERS: [&str; 2] = ["hip", "mm"];
 
 /// Extensions of compiled files.
 pub(super) const COMPILED: [&str; 8] = ["cu", "c", "cc", "cpp", "cxx", "hip", "mm", "metal"];
@@ -318,7 +318,8 @@ impl Loader<'_> {
     /// Reads a unit once; `None` if it is not C++. A file listed in a `src`, at `word`, must be
     /// readable.
     fn visit(&mut self, path: &str, origin: Origin, word: Option<&Word>) -> Option<&mut Unit> {
-        if !CODE.contains(&ending(path).as_str()) {
+        let ending = ending(path);
+        if !ENDINGS.iter().chain(&OTHERS).any(|known| ending == *known) {
             return None;
         }
         if !self.units.contains_key(path) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::diagnostic::{Document, InvalidProject, Problem};
 use super::manifest::{self, Framework, Kernel, KernelDepend, Kind, Manifest, VersionRange, Word, Words};
-use super::path::{Wanted, inside, is_cu, is_cxx};
+use super::path::{Wanted, inside, is_cu, is_cxx, is_header};
 use crate::base::arch::Capability;
 
 /// What is needed of `build.toml`.
@@ -208,10 +208,8 @@ impl Resolver<'_> {
 
     /// Whether a file may be in the `src` of a `[kernel.X]`.
     fn may_list(&mut self, word: &Word, path: &Path) -> bool {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let is_header = matches!(ending, Some("h" | "hh" | "hpp" | "hxx" | "cuh" | "inl"));
         let torch = self.purpose == Purpose::Torch;
-        if is_cu(path) || is_header || torch && is_cxx(path) {
+        if is_cu(path) || is_header(path) || torch && is_cxx(path) {
             return true;
         }
         let (is, help) = if torch {

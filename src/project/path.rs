@@ -10,6 +10,20 @@ pub(super) enum Wanted {
     Folder,
 }
 
+/// What is taken for source text.
+pub(crate) const ENDINGS: [&str; 15] =
+    ["cu", "cuh", "h", "hh", "hpp", "hxx", "c", "cc", "cpp", "cxx", "inl", "inc", "ipp", "tpp", "def"];
+
+/// Whether it is source text.
+pub(crate) fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
+}
+
+/// Whether it is source text that is only included.
+pub(super) fn is_header(path: &Path) -> bool {
+    is_source(path) && !is_cu(path) && !is_cxx(path) && path.extension().is_none_or(|ending| ending != "c")
+}
+
 /// Whether it is C++ to compile.
 pub(crate) fn is_cxx(path: &Path) -> bool {
     path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| matches!(ending, "cpp" | "cc" | "cxx"))

@@ -15,11 +15,9 @@ use sha2::{Digest, Sha256};
 use walkdir::{DirEntry, WalkDir};
 
 use super::build_toml::BuildToml;
+pub(crate) use super::path::ENDINGS;
 use super::spec::{OracleRef, Spec};
 
-/// What is taken for source text.
-pub(crate) const ENDINGS: [&str; 15] =
-    ["cu", "cuh", "h", "hh", "hpp", "hxx", "c", "cc", "cpp", "cxx", "inl", "inc", "ipp", "tpp", "def"];
 /// Folders of build outputs and tools.
 const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"];
 

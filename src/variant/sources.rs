@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::project::TorchProject;
+use crate::project::path::is_source;
 
 /// File contents by path.
 pub(super) struct Sources {
@@ -17,8 +18,6 @@ pub(super) struct Sources {
     pub(super) package: BTreeMap<PathBuf, Vec<u8>>,
 }
 
-/// Extensions of C++ and CUDA. A .cu or .cpp can be included like a header.
-const CODE: [&str; 12] = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hpp", "hxx", "inc", "inl"];
 /// Folders of build outputs and tools, which hold no sources.
 const NOT_SOURCES: [&str; 4] = ["build", "target", "__pycache__", "node_modules"];
 
@@ -40,9 +39,10 @@ impl Sources {
             let top = root.join(&folder);
             for entry in WalkDir::new(&top).into_iter().filter_entry(may_hold) {
                 let entry = entry.with_context(|| format!("cannot read the folder {}", top.display()))?;
-                // What a link names must be code as well: it may lie outside the project.
+                // A .cu or .cpp can be included like a header. What a link names must be code as well: it may lie outside the
+                // project.
                 let real = entry.path().canonicalize().unwrap_or_else(|_| entry.path().to_owned());
-                if entry.file_type().is_dir() || !is_code(entry.path()) || !is_code(&real) {
+                if entry.file_type().is_dir() || !is_source(entry.path()) || !is_source(&real) {
                     continue;
                 }
                 let path = entry.path().strip_prefix(root).unwrap_or(entry.path());
@@ -53,10 +53,6 @@ impl Sources {
         }
         Ok(Self { code, package: package(project)? })
     }
-}
-
-fn is_code(path: &Path) -> bool {
-    path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| CODE.contains(&ending))
 }
 
 /// Every include folder of the project. kernel-builder always adds `csrc`.

@@ -175,6 +175,35 @@ print("loaded")
     }
 }
 
+/// The commands read one list of what a header ends with.
+#[test]
+fn headers_of_every_ending_are_listed_and_built() {
+    const HEADERS: [&str; 10] = ["cuh", "h", "hh", "hpp", "hxx", "inl", "inc", "ipp", "tpp", "def"];
+    let test = Test::without_git();
+    test.ok("init demo --op blank --owner acme --no-git");
+    let root = test.project.join("demo");
+    let cache = test.root().join("cache");
+    cuda::share_objects(&cache);
+    symlink(torch::headers(), cache.join("torch-2.11.0")).unwrap();
+    let source = root.join("kernel_src/softcap/softcap.cu");
+    let mut text = String::new();
+    for ending in HEADERS {
+        write(&root.join(format!("kernel_src/softcap/own.{ending}")), format!("#define OF_{ending} 1\n"));
+        text += &format!("#include \"own.{ending}\"\nstatic_assert(OF_{ending} == 1);\n");
+    }
+    write(&source, text + &fs::read_to_string(&source).unwrap());
+    let run = |typed: &str| {
+        let mut command = test.command();
+        command.current_dir(&root).env("CUDA_HOME", cuda::home()).env("KERNELS_CACHE", &cache);
+        Ran::of(command.args(typed.split(' ')))
+    };
+    run("check").expect(1, &["sources/unlisted", "own.tpp", "own.def", "own.inc"]);
+    run("check --fix").expect(0, &[]);
+    run("check --strict").expect(0, &["clean"]);
+    run("build --arch 90").expect(0, &[]);
+    run("build --torch --arch 90").expect(0, &["built"]);
+}
+
 #[test]
 fn an_unchanged_project_starts_no_compiler_and_no_python() {
     let project = Project::alone();
