@@ -74,11 +74,15 @@ fn launcher(
         let message = format!("no source of build.toml has the {what} `{name}`{near}");
         findings.add(RULE, text, &name_at, message);
     }
-    let found = project.compiled().find_map(|unit| Some((unit, defined(&unit.code, &operation.launcher)?)));
-    let Some((unit, prototype)) = found else {
+    let found: Vec<_> = project
+        .compiled()
+        .flat_map(|unit| defined(&unit.code, &operation.launcher).map(move |prototype| (unit, prototype)))
+        .collect();
+    // Which of several is compiled, their conditions say.
+    let [(unit, prototype)] = found.as_slice() else {
         return;
     };
-    if let Some(fault) = mismatch(operation, &prototype) {
+    if let Some(fault) = mismatch(operation, prototype) {
         let place = unit.code.text.line(prototype.at.start);
         let message = format!("{fault} (`{}` at {}:{place})", operation.launcher, unit.code.text.path);
         findings.add(RULE, text, &arguments_at, message);

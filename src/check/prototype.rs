@@ -37,23 +37,26 @@ pub(super) enum Kind {
     F64,
 }
 
-/// The definition of a function in a file.
-pub(super) fn defined(code: &Code, name: &str) -> Option<Prototype> {
-    all(code).into_iter().find_map(|(of, prototype)| (of == name && prototype.is_definition).then_some(prototype))
+/// The definitions of a function in a file: several, if a condition of the preprocessor chooses one.
+pub(super) fn defined(code: &Code, name: &str) -> impl Iterator<Item = Prototype> {
+    all(code)
+        .into_iter()
+        .filter_map(move |(of, prototype)| (of == name && prototype.is_definition).then_some(prototype))
 }
 
-/// Every function that a file declares must take what the file that defines it says.
+/// Every function that a file declares must take what the file that defines it says. Of several definitions, one that a condition
+/// chooses, none is compared: the declaration may have conditions of its own.
 pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let mut definitions = BTreeMap::new();
     let prototypes: Vec<_> = project.compiled().map(|unit| (unit, all(&unit.code))).collect();
     for (unit, found) in &prototypes {
         for (name, prototype) in found.iter().filter(|(_, one)| one.is_definition) {
-            definitions.entry(name.as_str()).or_insert((unit, prototype));
+            definitions.entry(name.as_str()).or_insert_with(Vec::new).push((unit, prototype));
         }
     }
     for (unit, found) in &prototypes {
         for (name, declared) in found.iter().filter(|(_, one)| !one.is_definition) {
-            let Some((there, definition)) = definitions.get(name.as_str()) else {
+            let Some([(there, definition)]) = definitions.get(name.as_str()).map(Vec::as_slice) else {
                 continue;
             };
             if let Some(fault) = differs(declared, definition) {
@@ -100,7 +103,7 @@ fn all(code: &Code) -> Vec<(String, Prototype)> {
             continue;
         }
         let parts = parts.into_iter().filter(|part| code.words(part.clone()).collect::<Vec<_>>() != ["void"]);
-        let parameters = parts.map(|part| typed(code.parameter(part))).collect();
+        let parameters = parts.map(|part| typed(is_array(code, part.clone()), code.parameter(part))).collect();
         let prototype = Prototype { parameters, at: code.bytes(&(at..at + 1)), is_definition };
         found.push((code.word(at).to_owned(), prototype));
     }
@@ -117,7 +120,22 @@ fn says_extern_c(code: &Code, name: usize) -> bool {
     (start..name).any(|at| is_extern_c(code, at))
 }
 
-fn typed(parameter: Parameter) -> Typed {
+/// Whether a parameter is written as an array, which is passed as a pointer; `[[` begins an attribute.
+fn is_array(code: &Code, part: Range<usize>) -> bool {
+    let mut at = part.start;
+    while at < part.end {
+        match code.word(at) {
+            "[" if code.word(at + 1) == "[" => at = code.close(at).unwrap_or(part.end),
+            "[" => return true,
+            "=" => return false,
+            _ => {}
+        }
+        at += 1;
+    }
+    false
+}
+
+fn typed(is_array: bool, parameter: Parameter) -> Typed {
     let words: Vec<&str> = parameter
         .kind
         .iter()
@@ -125,7 +143,7 @@ fn typed(parameter: Parameter) -> Typed {
         .filter(|word| !matches!(*word, "const" | "std" | "::" | ":"))
         .collect();
     let kind = match words[..] {
-        _ if words.contains(&"*") => Some(Kind::Pointer),
+        _ if is_array || words.contains(&"*") => Some(Kind::Pointer),
         ["cudaStream_t" | "CUstream"] => Some(Kind::Pointer),
         ["int" | "int32_t" | "uint32_t" | "unsigned" | "signed"] | ["unsigned" | "signed", "int"] => Some(Kind::I32),
         ["int64_t" | "uint64_t" | "size_t" | "ptrdiff_t" | "long"] | ["long", "long"] => Some(Kind::I64),
@@ -133,5 +151,6 @@ fn typed(parameter: Parameter) -> Typed {
         ["double"] => Some(Kind::F64),
         _ => None,
     };
-    Typed { name: parameter.name, text: parameter.kind.join(" "), kind }
+    let text = parameter.kind.join(" ");
+    Typed { name: parameter.name, text: if is_array { text + "[]" } else { text }, kind }
 }

@@ -876,6 +876,58 @@ fn what_looks_bad_in_comments_strings_macros_and_dead_code_is_no_finding() {
 }
 
 #[test]
+fn launchers_are_compared_as_far_as_that_is_certain() {
+    let page = fs::read_to_string(root().join("docs/rules/torch-launcher-declaration.md")).unwrap();
+    let head = page.split("## Bad").next().unwrap();
+    let good = page.split("## Good").nth(1).unwrap();
+    let (source, binding) = (&blocks(head)["kernel_src/scale.cu"], &blocks(good)["torch-ext/torch_binding.cpp"]);
+    let compared = |source: &str, binding: &str| {
+        let files = [("kernel_src/scale.cu", source), ("torch-ext/torch_binding.cpp", binding)];
+        found(&project(&files), "p")
+    };
+    assert_eq!(compared(source, binding), [""; 0]);
+    let wrong = ["torch/launcher-declaration"];
+    for (from, to, expected) in [
+        ("void *out,", "float out[],", &[][..]),
+        ("void *out,", "float out[4],", &[]),
+        ("void *out,", "[[maybe_unused]] float out[],", &[]),
+        ("float factor,", "float factor[],", &wrong),
+        ("float factor,", "double factor,", &wrong),
+        ("float factor,", "[[maybe_unused]] double factor,", &[]),
+    ] {
+        assert_eq!(compared(source, &binding.replacen(from, to, 1)), expected, "{to}");
+    }
+    // Two definitions, and their declarations under the same condition.
+    let start = source.find("extern").unwrap();
+    let (head, definition) = source.split_at(start);
+    let other = definition.replacen("float factor,", "float factor, int mode,", 1);
+    let two = format!("{head}#ifdef MODE\n{other}#else\n{definition}#endif\n");
+    assert_eq!(compared(&two, binding), [""; 0]);
+}
+
+#[test]
+fn launches_that_wait_and_launches_that_do_not_begin_early() {
+    let page = fs::read_to_string(root().join("docs/rules/cuda-dependent-wait.md")).unwrap();
+    let bad = &blocks(page.split("## Bad").nth(1).unwrap().split("## Good").next().unwrap())["kernel_src/scale.cu"];
+    let of = |source: &str| found(&project(&[("kernel_src/scale.cu", source)]), "p");
+    let allowed = "programmaticStreamSerializationAllowed = 1;";
+    assert_eq!(of(bad), ["cuda/dependent-wait"]);
+    let asm = "#define WAIT() \\\n  asm volatile(\"griddepcontrol.wait;\" ::: \"memory\")\n";
+    assert_eq!(of(&format!("{asm}{bad}")), [""; 0]);
+    let cutlass = "__device__ void first() { cutlass::arch::wait_on_dependent_grids(); }\n";
+    assert_eq!(of(&format!("{bad}{cutlass}")), [""; 0]);
+    for off in ["0", "false"] {
+        let off = format!("programmaticStreamSerializationAllowed = {off};");
+        assert_eq!(of(&bad.replace(allowed, &off)), [""; 0], "{off}");
+        // One of two launches begins early.
+        let both = format!("{off} early.val.{allowed}");
+        assert_eq!(of(&bad.replace(allowed, &both)), ["cuda/dependent-wait"]);
+    }
+    let computed = "programmaticStreamSerializationAllowed = 0 + early_enough;";
+    assert_eq!(of(&bad.replace(allowed, computed)), ["cuda/dependent-wait"]);
+}
+
+#[test]
 fn indices_and_launches_as_people_write_them() {
     let kernel = |count: &str, body: &str| {
         format!(
