@@ -266,13 +266,16 @@ fn scalar(name: &str, ctype: CType, value: f64, refused: bool) -> Result<(BoundA
         reason = "in range and whole, as checked; rounding to a float is meant"
     )]
     match ctype {
-        CType::I32 | CType::I64 if value.fract() != 0.0 => Err(wrong("is not an integer")),
+        // Infinite, or beyond the type: a launcher that is to refuse it gets the nearest that there is.
+        CType::I32 | CType::I64 if value.fract() != 0.0 && !(refused && value.is_infinite()) => {
+            Err(wrong("is not an integer"))
+        }
+        CType::I32 if refused => Ok((BoundArgument::I32(value as i32), value)),
+        CType::I64 if refused => Ok((BoundArgument::I64(value as i64), value)),
         CType::I32 => i32::try_from(value as i64)
             .map(|held| (BoundArgument::I32(held), value))
             .map_err(|_| wrong("an int32_t does not hold")),
         CType::I64 if (-limit..limit).contains(&value) => Ok((BoundArgument::I64(value as i64), value)),
-        // A launcher that is to refuse it gets the nearest that there is.
-        CType::I64 if refused => Ok((BoundArgument::I64(value as i64), value)),
         CType::I64 => Err(wrong("an int64_t does not hold")),
         CType::F32 if refused || (value as f32).is_finite() => {
             Ok((BoundArgument::F32(value as f32), f64::from(value as f32)))

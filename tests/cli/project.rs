@@ -365,6 +365,44 @@ fn a_case_to_be_refused_can_be_bound_with_its_bad_scalars() {
 }
 
 #[test]
+fn numbers_beyond_their_type_are_the_nearest_in_a_case_to_be_refused() {
+    for (name, value, at, held) in [
+        ("width", "3000000000", 4, BoundArgument::I32(i32::MAX)),
+        ("width", "-3000000000", 4, BoundArgument::I32(i32::MIN)),
+        ("width", "inf", 4, BoundArgument::I32(i32::MAX)),
+        ("width", "-inf", 4, BoundArgument::I32(i32::MIN)),
+        ("rows", "1e30", 3, BoundArgument::I64(i64::MAX)),
+        ("rows", "-inf", 3, BoundArgument::I64(i64::MIN)),
+    ] {
+        let folder = Folder::new();
+        // Without the number that is computed of both.
+        folder.spoil("kernel.toml", "ceil_div(rows * width, 256)", "1");
+        let other = if name == "width" { "rows = 1" } else { "width = 64" };
+        let row = format!("[[operation.reject]]\n{other}\nx_stride = 64\n{name} = {value}\n");
+        folder.spoil("kernel.toml", "[[operation.reject]]\nrows = -1\nwidth = 64\n", &row);
+        let project = folder.open();
+        let operation = &project.spec.operations[0];
+        let case = &operation.cases(&operation.reject, 0).unwrap()[0];
+        assert_eq!(operation.bind(case).unwrap().arguments[at], held, "{name} = {value}");
+    }
+}
+
+#[test]
+fn a_range_with_swapped_ends_is_refused() {
+    let drawn = |range: &str| {
+        let folder = Folder::new();
+        let to = format!("strides = [\"x_stride\", 1], range = {range} }}");
+        folder.spoil("kernel.toml", "strides = [\"x_stride\", 1] }", &to);
+        folder
+    };
+    let message = drawn("[\"8\", \"-8\"]").refused();
+    assert!(message.contains("the smallest value first") && message.contains("[\"-8\", \"8\"]"), "{message}");
+    for range in ["[\"-8\", \"8\"]", "[\"0\", \"-1\"]", "[\"0\", \"width - 100\"]"] {
+        drawn(range).open();
+    }
+}
+
+#[test]
 fn an_output_written_twice_is_refused() {
     let folder = Folder::new();
     folder.spoil(

@@ -276,6 +276,15 @@ fn read_integers(
         );
         return None;
     };
+    // Ends that depend on a case may leave nothing to draw from: without classes, from 0 to -1.
+    let constant = |formula: &Formula| formula.eval(&BTreeMap::new(), DType::F32).ok();
+    if let (Some(from), Some(to)) = (constant(&first), constant(&last))
+        && from > to + 1.0
+    {
+        let help = format!("range = [\"{}\", \"{}\"]", last.text, first.text);
+        reader.fail(value.span(), "a range is the smallest value first, then the largest", [help]);
+        return None;
+    }
     let also = match also {
         Some(value) => formulas_of(value)?,
         None => Vec::new(),
