@@ -75,8 +75,8 @@ pub(crate) fn plan(dir: &Path, operations: &[String], blanks: &[String]) -> Resu
     let after: Vec<String> = before.iter().chain(asked).cloned().collect();
     let (before, after) = (catalog.select(&before, &[])?, catalog.select(&after, &[])?);
     let fresh: Vec<String> = blanks.iter().filter(|name| !there.contains(name.as_str())).cloned().collect();
-    for name in &fresh {
-        name::check_operation(name, &catalog)?;
+    for (at, name) in fresh.iter().enumerate() {
+        name::check_operation(name, &catalog, &[&own[..], &fresh[..at]].concat())?;
     }
     let same =
         |one: &Choice, other: &Choice| one.family.name == other.family.name && one.operations == other.operations;

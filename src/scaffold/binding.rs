@@ -87,6 +87,14 @@ pub(super) fn function(of: &Described) -> String {
             let _ = writeln!(text, "  const void* {name}_row = call.row(\"{name}\", {name}, {first}_rows.width);");
         }
     }
+    for (name, ctype, _) in of.scalars() {
+        if ctype == "i32" {
+            let _ = writeln!(
+                text,
+                "  if ({name} != static_cast<int32_t>({name})) call.fail(\"{name} does not fit 32 bits: \", {name});"
+            );
+        }
+    }
     text.push_str("  call.begin();\n");
     for name in &outputs {
         let _ = writeln!(text, "  Tensor {name} = call.empty(Shape({first}_array));");

@@ -5,7 +5,21 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 use toml::{Table, Value};
 
+use super::name::{NAMES, is_python};
 use super::slice::{flattened, name, resolved, tables};
+
+/// What else the binding and the tests have by name where an argument's could be taken for it.
+const OTHERS: [&str; 10] =
+    ["Array", "Call", "Input", "OptionalTensor", "Shape", "Tensor", "binding", "dtype", "reference", "std"];
+
+/// The keywords of C++, and what C++ lets nobody name otherwise.
+const CPP: &str = "alignas alignof asm auto bool break case catch char char8_t char16_t char32_t class const consteval constexpr \
+    constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast else \
+    enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept \
+    nullptr operator private protected public register reinterpret_cast requires return short signed sizeof static \
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename \
+    union unsigned using virtual void volatile wchar_t while and and_eq bitand bitor compl concept not not_eq or \
+    or_eq xor xor_eq int32_t int64_t NULL";
 
 /// An argument of a launcher.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +79,11 @@ impl Described {
         };
         ensure!(!described.rows().is_empty(), unfit(wanted, "it has no input"));
         ensure!(!described.outputs().is_empty(), unfit(wanted, "it has no output"));
+        if let Some(why) = described.unusable() {
+            bail!(
+                "the torch side of {wanted} cannot be made from kernel.toml: {why}; give the argument another name there"
+            );
+        }
         Ok(Some(described))
     }
 
@@ -93,6 +112,54 @@ impl Described {
             );
         }
         Ok(())
+    }
+
+    /// Why the name of an argument can be none in what is made.
+    fn unusable(&self) -> Option<String> {
+        let named = self.names(|argument| match argument {
+            Argument::Output(name) | Argument::Rows(name) | Argument::Row(name, _) | Argument::Scalar { name, .. } => {
+                Some(name)
+            }
+            _ => None,
+        });
+        for name in named {
+            let what = if is_python(name) {
+                "a word of Python"
+            } else if CPP.split_whitespace().any(|word| word == name) {
+                "a word of C++"
+            } else if NAMES.contains(&name) || OTHERS.contains(&name) {
+                "what something else is called in the binding, the module or its tests"
+            } else if name == self.name && self.tensors().contains(&name) {
+                "the operation's own name"
+            } else {
+                continue;
+            };
+            return Some(format!("its argument `{name}` is {what}"));
+        }
+        let mut local = Vec::new();
+        for argument in &self.arguments {
+            match argument {
+                Argument::Rows(name) => local.extend([name.clone(), format!("{name}_array"), format!("{name}_rows")]),
+                Argument::Row(name, _) => local.extend([name.clone(), format!("{name}_row")]),
+                Argument::Output(name) | Argument::Scalar { name, .. } => local.push(name.clone()),
+                _ => {}
+            }
+        }
+        let declared = self.arguments.iter().map(|argument| match argument {
+            Argument::Count => "rows".to_owned(),
+            Argument::Width => "width".to_owned(),
+            Argument::Stride(name) => format!("{name}_stride"),
+            Argument::DType => "dtype".to_owned(),
+            Argument::Stream => "stream".to_owned(),
+            Argument::Output(name) | Argument::Rows(name) | Argument::Row(name, _) | Argument::Scalar { name, .. } => {
+                name.clone()
+            }
+        });
+        let twice = |names: Vec<String>| {
+            let at = (1..names.len()).find(|at| names[..*at].contains(&names[*at]))?;
+            Some(format!("the binding would have two `{}`", names[at]))
+        };
+        twice(local).or_else(|| twice(declared.collect()))
     }
 
     fn names(&self, wanted: impl Fn(&Argument) -> Option<&String>) -> Vec<&str> {

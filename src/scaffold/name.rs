@@ -19,6 +19,10 @@ const KEYWORDS: [&str; 35] = [
     "or", "pass", "raise", "return", "try", "type", "while", "with", "yield",
 ];
 
+/// Names that the module of an operation, or its layers, import or give to something else.
+pub(super) const NAMES: [&str; 9] =
+    ["self", "ctx", "torch", "nn", "ops", "kernel", "call", "once_differentiable", "add_op_namespace_prefix"];
+
 /// Packages that are imported beside a kernel wherever it is used.
 const PACKAGES: [&str; 24] = [
     "torch",
@@ -144,25 +148,49 @@ pub(crate) fn check_owner(text: &str) -> Result<(), BadName> {
     )))
 }
 
-/// Checks the name of an operation of the user's own.
-pub(crate) fn check_operation(text: &str, catalog: &Catalog) -> Result<(), BadName> {
+/// Whether it is a word of Python that can be no name. A soft keyword, such as `type`, can be one.
+pub(super) fn is_python(text: &str) -> bool {
+    matches!(text, "True" | "False" | "None") || KEYWORDS.contains(&text) && !["case", "match", "type"].contains(&text)
+}
+
+/// The class of an operation's layer.
+pub(super) fn class(name: &str) -> String {
+    let capital = |part: &str| part[..1].to_uppercase() + &part[1..];
+    name.split('_').filter(|part| !part.is_empty()).map(capital).collect()
+}
+
+/// Checks the name of an operation of the user's own, beside others of the project.
+pub(crate) fn check_operation(text: &str, catalog: &Catalog, others: &[String]) -> Result<(), BadName> {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let shown: String = text.chars().take(100).collect();
+    let layer = || class(text);
+    let same = || others.iter().find(|other| class(other) == layer());
+    let layers = || catalog.families.iter().find(|family| family.layers.contains(&layer()));
     let wrong = if text.len() > LONGEST
         || !text.starts_with(|first: char| first.is_ascii_lowercase())
         || !text.bytes().all(is_part)
         || text.ends_with('_')
         || text.contains("__")
     {
-        "small letters, digits and single `_`, a letter first, no `_` last"
+        "small letters, digits and single `_`, a letter first, no `_` last".to_owned()
     } else if text.ends_with("_backward") {
-        "`_backward` is the gradient of another operation"
+        "`_backward` is the gradient of another operation".to_owned()
     } else if KEYWORDS.contains(&text)
         || ["layers", "ops", "binding", "torch_binding", "package", "kernel"].contains(&text)
     {
-        "a file of the project, or a word of Python, has it"
+        "a file of the project, or a word of Python, has it".to_owned()
+    } else if NAMES.contains(&text) {
+        "the module of an operation has it for something else".to_owned()
+    } else if is_python(&layer()) {
+        format!("its layer would be the class `{}`, which is a word of Python", layer())
     } else if catalog.families.iter().any(|family| family.name == text) || catalog.has_operation(text) {
-        "a bundled operation, or its file, has it; `kernels add` without --blank adds that"
+        "a bundled operation, or its file, has it; `kernels add` without --blank adds that".to_owned()
+    } else if others.iter().any(|other| other == text) {
+        "it is named twice".to_owned()
+    } else if let Some(other) = same() {
+        format!("its layer would be the class `{}`, as that of `{other}` is", layer())
+    } else if let Some(family) = layers() {
+        format!("its layer would be the class `{}`, as one of the bundled `{}` is", layer(), family.name)
     } else {
         return Ok(());
     };

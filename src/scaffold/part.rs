@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result};
 
 use super::catalog::Choice;
+use super::name::class;
 use super::scan::Language;
 use super::shake::shake;
 use super::{Family, embedded, sources, torch_side};
@@ -86,7 +87,7 @@ impl Part {
             name: name.to_owned(),
             description: "An operation of this project.".to_owned(),
             exports: vec![name.to_owned()],
-            layers: vec![torch_side::class(name)],
+            layers: vec![class(name)],
             ..Family::default()
         };
         let kernel = sources::Part { name: name.to_owned().leak(), spec: spec.into(), own, shared: Vec::new() };

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::binding::{declaration, function, schema};
 use super::describe::{Argument, Described, list};
 use super::embedded;
+use super::name::class;
 use super::shake::marked;
 use crate::base::hex;
 
@@ -56,12 +57,6 @@ pub(super) fn is_unedited(name: &str, bytes: &[u8]) -> bool {
         .is_some_and(|(first, rest)| ["#", "//"].iter().any(|comment| made(comment, name, rest).trim_end() == first))
 }
 
-/// The class of an operation's layer.
-pub(super) fn class(name: &str) -> String {
-    let capital = |part: &str| part[..1].to_uppercase() + &part[1..];
-    name.split('_').filter(|part| !part.is_empty()).map(capital).collect()
-}
-
 /// An operation and its gradient.
 struct Side<'a> {
     forward: &'a Described,
@@ -102,8 +97,10 @@ impl Side<'_> {
         );
         vec![
             ("@NAMES@", given(forward)),
+            ("@CHECKED@", checked(forward)),
             ("@FAKE@", fake(forward)),
             ("@D_NAMES@", self.backward.map(given).unwrap_or_default()),
+            ("@D_CHECKED@", self.backward.map(checked).unwrap_or_default()),
             ("@D_FAKE@", self.backward.map(fake).unwrap_or_default()),
             ("@D_OUTPUTS@", list(&gradients)),
             ("@D_ONE@", if gradients.len() == 1 { "," } else { "" }.to_owned()),
@@ -197,6 +194,20 @@ impl Side<'_> {
         ]);
         values
     }
+}
+
+/// What a fake checks: the devices, which the binding checks of real tensors.
+fn checked(of: &Described) -> String {
+    let first = of.rows()[0];
+    let others = of.tensors().into_iter().filter(|name| *name != first);
+    let lines = others.map(|name| {
+        let absent = if of.rows().contains(&name) { String::new() } else { format!("{name} is None or ") };
+        format!(
+            "\n    torch._check({absent}{name}.device == {first}.device, lambda: \"{}: {name} must be on {first}'s device\")",
+            of.name
+        )
+    });
+    lines.collect()
 }
 
 /// Items of a tuple, each followed by a comma.

@@ -136,6 +136,13 @@ fn what_cannot_be_is_named_and_nothing_is_written() {
         ("add --blank rmsnorm --dir my-kernels", 2, &["a bundled operation, or its file"]),
         ("add --blank lambda --dir my-kernels", 2, &["a word of Python"]),
         ("add --blank x_backward --dir my-kernels", 2, &["gradient"]),
+        ("add --blank torch --dir my-kernels", 2, &["\"torch\"", "something else"]),
+        ("add --blank nn --dir my-kernels", 2, &["something else"]),
+        ("add --blank true --dir my-kernels", 2, &["the class `True`, which is a word of Python"]),
+        ("add --blank false --dir my-kernels", 2, &["the class `False`"]),
+        ("add --blank none --dir my-kernels", 2, &["the class `None`"]),
+        ("add --blank foo_1,foo1 --dir my-kernels", 2, &["the class `Foo1`, as that of `foo_1` is"]),
+        ("add --blank aa --blank aa --dir my-kernels", 2, &["\"aa\"", "named twice"]),
         (
             "add swiglu --blank mine --dir my-kernels --dry-run",
             0,
@@ -178,7 +185,13 @@ fn the_walk_through_holds_and_is_short() {
     assert_eq!(report["created"].as_array().map(Vec::len), Some(0), "{report:#}");
     test.run_in(&root, "check --strict").expect(0, &["clean"]);
     let module = fs::read_to_string(root.join("torch-ext/my_kernels/relu2_up.py")).unwrap();
-    for words in ["out = relu(gate)^2 * up.", "gate, up: of one shape", "return d_gate, d_up", "register_fake"] {
+    for words in [
+        "out = relu(gate)^2 * up.",
+        "gate, up: of one shape",
+        "torch._check(up.device == gate.device, lambda: \"relu2_up: up must be on gate's device\")",
+        "return d_gate, d_up",
+        "register_fake",
+    ] {
         assert!(module.contains(words), "no {words:?} in {module}");
     }
     test.run_in(&root, "add relu2_up").expect(0, &["nothing to do"]);
@@ -209,6 +222,63 @@ fn the_walk_through_holds_and_is_short() {
     let before = snapshot(&root);
     test.run_in(&root, "add relu2_up").expect(3, &["relu2_up.cpp was edited"]);
     assert_eq!(snapshot(&root), before);
+}
+
+#[test]
+fn a_layers_class_is_one_operations_alone() {
+    let test = Test::without_git();
+    test.ok("init my-kernels --op rms_norm --no-git");
+    test.ok("add --blank foo_1 --dir my-kernels");
+    let before = snapshot(&test.project);
+    test.run("add --blank foo1 --dir my-kernels").expect(2, &["the class `Foo1`, as that of `foo_1` is"]);
+    assert_eq!(snapshot(&test.project), before);
+}
+
+#[test]
+fn names_of_arguments_that_break_what_is_made_are_refused() {
+    let test = Test::without_git();
+    test.ok("init my-kernels --op rms_norm --no-git");
+    test.ok("add --blank mine --dir my-kernels");
+    let kernel_toml = test.at("my-kernels/kernel.toml");
+    let whole = fs::read_to_string(&kernel_toml).unwrap();
+    let (before, own) = whole.split_once("name = \"mine\"\n").unwrap();
+    let before_add = snapshot(&test.project);
+    for (name, what) in [
+        ("in", "a word of Python"),
+        ("lambda", "a word of Python"),
+        ("None", "a word of Python"),
+        ("template", "a word of C++"),
+        ("int", "a word of C++"),
+        ("self", "something else"),
+        ("ctx", "something else"),
+        ("torch", "something else"),
+        ("nn", "something else"),
+        ("ops", "something else"),
+        ("kernel", "something else"),
+        ("call", "something else"),
+        ("once_differentiable", "something else"),
+        ("add_op_namespace_prefix", "something else"),
+        ("Tensor", "something else"),
+        ("mine", "the operation's own name"),
+    ] {
+        let named = own.replacen("tensor = \"x\"", &format!("tensor = \"{name}\""), 1);
+        let named = named.replacen("\"x..width\"", &format!("\"{name}..width\""), 1);
+        write(&kernel_toml, format!("{before}name = \"mine\"\n{named}"));
+        let says = format!("its argument `{name}` is {what}");
+        let words = if what == "something else" { format!("its argument `{name}` is what {what}") } else { says };
+        test.run("add mine --dir my-kernels").expect(1, &["the torch side of mine cannot be made", &words]);
+    }
+    // A tensor, and what the binding makes of another.
+    let two = "tensor = \"x\", role = \"input\", shape = [\"rows\", \"width\"], strides = [\"x_stride\", \"1\"] },";
+    let rows = two.replace("\"x\"", "\"x_rows\"");
+    write(&kernel_toml, format!("{before}name = \"mine\"\n{}", own.replacen(two, &format!("{two} {{ {rows}"), 1)));
+    test.run("add mine --dir my-kernels").expect(1, &["the binding would have two `x_rows`"]);
+    write(&kernel_toml, &whole);
+    assert_eq!(snapshot(&test.project), before_add);
+    // A number may have the operation's name, and a word that is one in some places alone.
+    let numbers = "{ scalars = [\"mine\", \"type\"], type = \"f32\" }, { dtype = {";
+    write(&kernel_toml, format!("{before}name = \"mine\"\n{}", own.replacen("{ dtype = {", numbers, 1)));
+    test.ok("add mine --dir my-kernels");
 }
 
 /// A description with what the page's has not: a number, a row that may be absent, three results.
@@ -247,6 +317,7 @@ fn other_descriptions_have_a_torch_side_or_say_why_not() {
         "const void* weight, int64_t rows",
         "static_cast<int32_t>(n), static_cast<float>(cap), call.dtype()",
         "std::get<2>(results)",
+        "if (n != static_cast<int32_t>(n)) call.fail(\"n does not fit 32 bits: \", n);\n  call.begin();",
     ] {
         assert!(binding.contains(words), "no {words:?} in {binding}");
     }
@@ -255,6 +326,7 @@ fn other_descriptions_have_a_torch_side_or_say_why_not() {
         "from typing import Optional, Tuple",
         "weight: Optional[torch.Tensor], n: int, cap: float = 2.5)",
         "has no gradient by x, weight",
+        "torch._check(weight is None or weight.device == x.device, lambda: \"mine: weight must be on x's device\")",
     ] {
         assert!(module.contains(words), "no {words:?} in {module}");
     }

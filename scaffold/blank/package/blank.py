@@ -15,13 +15,13 @@ _@OP@_backward = ops.@OP@_backward.default
 
 
 @torch.library.register_fake(add_op_namespace_prefix("@OP@"))
-def _(@NAMES@):
+def _(@NAMES@):@CHECKED@
     return @FAKE@
 
 
 # [of gradient]
 @torch.library.register_fake(add_op_namespace_prefix("@OP@_backward"))
-def _(@D_NAMES@):
+def _(@D_NAMES@):@D_CHECKED@
     return @D_FAKE@
 
 
