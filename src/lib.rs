@@ -1,7 +1,7 @@
 //! `kernels`: proves CUDA kernels, and installs the `cuda-kernels` agent skill into coding agents.
 //!
-//! The rooms stand in one direction: [`command`] may use everything, [`install`] uses [`skill`] and
-//! [`agent`], and those two use nothing of the others.
+//! A room imports only rooms below it in the table of `docs/architecture.md`: [`command`] is at the top and may use all
+//! others, [`base`] is at the bottom.
 
 #![deny(unsafe_code)]
 

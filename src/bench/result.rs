@@ -38,7 +38,7 @@ pub struct Samples {
 pub enum Residency {
     /// In device memory: rotating buffers hold at least four times the L2.
     Cold,
-    /// In the L2, as far as they fit: launches use the same buffers.
+    /// In the L2: the buffers of all launches together fill at most three quarters of it; `Ruler` uses one set.
     Hot,
 }
 

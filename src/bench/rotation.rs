@@ -9,7 +9,7 @@ const L2_TIMES: u64 = 4;
 const MOST_SETS: u64 = 512;
 /// The minimum number of launches in a graph, over which its start-up time is spread.
 const LEAST_LAUNCHES: u32 = 8;
-/// Launches of a graph on a single set.
+/// Launches of a graph on a single set, and the most sets of a hot case in which each launch has one of its own.
 const HOT_LAUNCHES: u32 = 50;
 
 /// The sets and launches of a case.

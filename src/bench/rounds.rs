@@ -20,7 +20,7 @@ use crate::verify::random::Random;
 /// Warm-up rounds that are not counted, in which clocks rise and code is loaded.
 const WARM: u32 = 2;
 /// Bytes of slots that are compared with the oracle; at least two slots, at most one per round. Where the oracle takes long, it is
-/// one slot: the others are compared bit for bit with repeated launches, and verification compares the shape as a whole.
+/// one slot: the digests of the others are compared with those of repeated launches, and verification compares the shape.
 const CHECKED_BYTES: u64 = 1 << 26;
 
 /// A case to be timed.

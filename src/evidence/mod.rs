@@ -3,7 +3,8 @@
 //! A folder of evidence holds `<operation>-<gpu>.json` for each operation and card ([`Evidence`]), and may hold
 //! `peers-<gpu>.json` ([`Peers`]): times of other projects' kernels on the same card. `harness-<gpu>.json`
 //! has the results of the cheating kernels of `tests/cheats`, and `e2e-<name>-<gpu>.json` the times of a whole model
-//! ([`EndToEndEvidence`]).
+//! ([`EndToEndEvidence`]). `widths-<gpu>.json` and `trials-<gpu>.json` are written by the scripts of `benches/gpu`;
+//! `RECORD.json.sig` is a signature.
 
 mod brief;
 pub(crate) mod coverage;

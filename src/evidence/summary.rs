@@ -1,4 +1,4 @@
-//! The table of all operations: each one's smallest and largest bf16 cases, beside their peers.
+//! The table of all operations: the smallest bf16 case of each and up to three large ones, beside their peers.
 
 use std::collections::BTreeSet;
 

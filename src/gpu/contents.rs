@@ -1,4 +1,5 @@
-//! The contents of timed slots, written and compared on the card by the kernels of `contents.cu`.
+//! The contents of timed slots: the kernels of `contents.cu` write and digest them on the card. Another kernel compares
+//! the guarded memory of a verification with its copy.
 
 use std::ops::Range;
 

@@ -49,8 +49,8 @@ struct Answer {
 }
 
 impl Server {
-    /// Starts the Python of `KERNELS_PYTHON`, or the active one, without access to the card. It ends when its standard input is
-    /// closed, at the latest with this process.
+    /// Starts the Python of `KERNELS_PYTHON`, else `python3` in PATH, without access to the card. It ends when its standard
+    /// input is closed, at the latest with this process.
     fn start() -> Result<Self> {
         let python = std::env::var_os("KERNELS_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
         let errors = tempfile::tempfile()?;

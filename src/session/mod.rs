@@ -1,4 +1,4 @@
-//! One run of a project on a card, from its sources to a report: shared by `verify`, `bench --record` and `ci`.
+//! One run of a project on a card, from its sources to a report: shared by `verify`, `bench`, `ci`, `tune` and `search`.
 
 pub(crate) mod ahead;
 pub mod checks;

@@ -1,7 +1,6 @@
 //! Installs torch's headers and link libraries from its wheel into the cache.
 //!
-//! The linker needs only a library's symbols: stubs with the same symbols and no code take 20 MB instead of 900.
-//! the libraries take 900.
+//! The linker needs only a library's symbols: stubs with the same symbols and no code take 20 MB, the libraries 900 MB.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};

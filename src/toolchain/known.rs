@@ -1,5 +1,4 @@
 //! Caches the `--version` output of compilers by file identity: starting nvcc takes longer than an unchanged build should.
-//! unchanged build should.
 
 use std::collections::BTreeMap;
 use std::fs;

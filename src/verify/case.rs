@@ -59,7 +59,7 @@ const MANY_OPERATIONS: f64 = 5e10;
 /// slots.
 pub(super) const MOST_TIMED: u64 = 1 << 29;
 
-/// Elements of an output of such a shape that are compared with the oracle; the bench compares whole slots.
+/// Elements of an output of such a shape that are compared with the oracle; the bench compares up to 2^33 of a slot.
 const TIMED_SAMPLE: u64 = 1 << 22;
 
 /// Slots of this size, but for those of the bench's shapes, have two sets of inputs in place of three: small cases show what depends
@@ -69,7 +69,7 @@ const FEWER: u64 = 1 << 21;
 /// Slots of this size are drawn on several threads.
 const LARGE: u64 = 1 << 24;
 
-/// References in Python that run at the same time for one code path; up to three paths are verified at the same time.
+/// References in Python that run at the same time for one code path; the other paths are verified at the same time.
 const REFERENCES: usize = 3;
 
 /// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.

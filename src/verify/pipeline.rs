@@ -14,7 +14,7 @@ use crate::base::{cores, memory};
 /// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. With
 /// more, page faults on new memory take longer than the work on it.
 const MOST_BYTES: u64 = 3 << 30;
-/// Up to this many code paths are verified at once, each in a process of its own, and half of the memory is for others.
+/// One path may hold this part of the host's memory. With four paths at once, half of the memory is left to others.
 const SHARES: u64 = 8;
 
 /// The stages of a case but the two that work on one case at a time. Drawing and judging run on several threads.
