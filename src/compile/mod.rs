@@ -3,6 +3,7 @@
 mod budget;
 mod cubin;
 mod digest;
+pub(crate) mod file_names;
 pub(crate) mod flags;
 pub(crate) mod key;
 mod link;

@@ -16,10 +16,11 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::cubin::Cubin;
+use super::file_names::{self, CLIMBED, MISLED, Says, Search};
 use super::key::{Key, sha256};
 use super::nvcc::{self, check_path, no_room};
 use super::ptxas::{self, Usage};
-use super::read::{self, CLIMBED, MISLED, Read, Says, Search, contains};
+use super::read::{Read, contains};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
 use super::store::{Found, Store, Work};
 use super::{Kernel, Unit, name, sass};
@@ -117,7 +118,7 @@ impl<'a> Compiler<'a> {
             identity: identity(toolchain, host),
             cell: Cell::new(&host.path, toolchain.root()).reads(covered.iter().map(|file| root.join(file))),
             covered,
-            includes: project.includes.iter().map(|path| read::plainly(path)).collect(),
+            includes: project.includes.iter().map(|path| file_names::plainly(path)).collect(),
             root,
             toolchain,
             host,
@@ -307,11 +308,11 @@ impl<'a> Compiler<'a> {
         let mut headers = BTreeSet::new();
         for path in read {
             let full = self.root.join(path);
-            let plain = read::plainly(&full);
+            let plain = file_names::plainly(&full);
             let resolved =
-                if read::has_parent(path) { full.canonicalize().unwrap_or(full.clone()) } else { full.clone() };
+                if file_names::has_parent(path) { full.canonicalize().unwrap_or(full.clone()) } else { full.clone() };
             match plain.strip_prefix(&self.root) {
-                Ok(_) if !read::leads_there(&full) => bail!("{} was read{CLIMBED}", path.display()),
+                Ok(_) if !file_names::leads_there(&full) => bail!("{} was read{CLIMBED}", path.display()),
                 Ok(path) if self.covered.contains(path) => drop(headers.insert(path.to_owned())),
                 Err(_) if self.cell.is_system(&resolved) => {}
                 _ => bail!("{} was read{}", path.display(), nvcc::UNREADABLE),

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::plan::{Plan, REGISTRATION, UnitPlan};
 use super::rename;
 use super::sources::Sources;
+use crate::compile::file_names::{self, CLIMBED, MISLED, Says, Search};
 use crate::compile::key::{Key, sha256};
 use crate::compile::nvcc::{self, SYSTEM, check_path, no_room};
-use crate::compile::read::{self, CLIMBED, MISLED, Read, Says, Search};
+use crate::compile::read::Read;
 use crate::compile::store::{Found, Store, Work};
 use crate::confine::compiler::Cell;
 use crate::toolchain::{HostCompiler, Toolchain, Torch, Version, clean};
@@ -264,9 +265,9 @@ impl<'a> Compiler<'a> {
         let mut headers = BTreeSet::new();
         for path in used {
             let full = self.root.join(path);
-            let plain = read::plainly(&full);
+            let plain = file_names::plainly(&full);
             if let Ok(inside) = plain.strip_prefix(self.root) {
-                if !read::leads_there(&full) {
+                if !file_names::leads_there(&full) {
                     bail!("{} was read{CLIMBED}", path.display());
                 }
                 if self.sources.code.contains_key(inside) {
@@ -297,7 +298,7 @@ impl<'a> Compiler<'a> {
             says[says.len() - 1].check(path)?;
         }
         let named = unit.flags.iter().filter_map(|flag| flag.strip_prefix("-I"));
-        let named = named.map(|folder| read::plainly(&self.root.join(folder)));
+        let named = named.map(|folder| file_names::plainly(&self.root.join(folder)));
         let named = named.filter_map(|folder| Some(folder.strip_prefix(self.root).ok()?.to_owned()));
         let folders = headers.iter().chain([&unit.source]).filter_map(|path| path.parent()).map(Path::to_owned);
         let search = Search {
