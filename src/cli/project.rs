@@ -166,7 +166,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) record: bool,
     /// Where --record writes [default: evidence/ of the git root, else of the project]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "record")]
     pub(crate) evidence: Option<PathBuf>,
     /// Sign what --record writes with this SSH key, through `ssh-keygen -Y sign`, into RECORD.json.sig
     #[arg(long, value_name = "KEY", requires = "record")]
@@ -231,8 +231,8 @@ pub(crate) struct Ci {
     /// Who may sign evidence, as `ssh-keygen -Y verify` reads it: evidence that none of them signed fails
     #[arg(long, value_name = "FILE")]
     pub(crate) signers: Option<PathBuf>,
-    /// Print a GitHub workflow that runs this command, and do nothing else
-    #[arg(long)]
+    /// Print a GitHub workflow that runs this command, with --signers and --evidence as given, and do nothing else
+    #[arg(long, conflicts_with_all = ["junit", "python", "require_torch", "require_card"])]
     pub(crate) workflow: bool,
     /// With --workflow, where the workflow gets this program: a release or a commit of a repository on GitHub [default: the
     /// repository's variable `KERNELS_FROM`]

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 
 /// The commands of a search.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Search {
     /// Make projects of torch modules, to be searched for kernels
     #[command(
-        after_help = "Examples:\n  kernels search import --from robust-kbench --out tasks/\n  kernels search import --module m.py --shapes s.toml --out tasks/\n\nA module has `Model` and `get_inputs`, as KernelBench's have, and perhaps `forward_fn`; s.toml has the arguments of\nboth under [bench], and others under each [[verify]]. The module becomes reference.py, which computes in double\nprecision what is right; parameters become inputs; the launcher's source compiles and refuses every call.\nFilters name worthless tasks: constant-output, output-range, output-std, output-axes, input-impact.\nWhat torch computes in the task's own type on the CPU is judged as a candidate would be. Both take the torch\nof KERNELS_PYTHON, else of python3.\n\nThe module is read in a process without network that writes to a scratch folder alone. Its reference.py then runs\nwith your rights, in the import as well: read a stranger's module first.\nExit codes: 0 all are projects, 1 some are not or torch's own result fails, 2 usage."
+        after_help = "Examples:\n  kernels search import --from robust-kbench --out tasks/\n  kernels search import --module relu2.py --shapes s.toml --out tasks/\n\nA module has `Model` and `get_inputs`, as KernelBench's have, and perhaps `forward_fn`; s.toml has the arguments of\nboth under [bench], and others under each [[verify]]. The module becomes reference.py, which computes in double\nprecision what is right; parameters become inputs; the launcher's source compiles and refuses every call.\nFilters name worthless tasks: constant-output, output-range, output-std, output-axes, input-impact, not-finite.\nWhat torch computes in the task's own type on the CPU is judged as a candidate would be. Both take the torch\nof KERNELS_PYTHON, else of python3.\n\nThe module is read in a process without network that writes to a scratch folder alone. Its reference.py then runs\nwith your rights, in the import as well: read a stranger's module first.\nExit codes: 0 all are projects, 1 some are not or torch's own result fails, 2 usage."
     )]
     Import(Import),
     /// Start a run: make candidates of a project's kernels, and keep what the harness believes
@@ -95,16 +95,16 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Candidates that are made at the same time
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = value_parser!(u32).range(1..))]
     pub(crate) flight: u32,
     /// Populations that share a parent only now and then
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     pub(crate) islands: u32,
     /// End the run after this many candidates without a new elite
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..))]
     pub(crate) stall: u32,
     /// Seconds for a proposal, a compilation, and a judgement, each; then it is ended
-    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 900, value_parser = value_parser!(u32).range(1..))]
     pub(crate) patience: u32,
     /// What confirmed candidates are timed beside, in a Python with torch: `kernels bench --against`
     #[arg(long, value_name = "PEER", value_delimiter = ',', default_value = "torch,compile,compile-max,liger")]
@@ -115,7 +115,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ENGINE", default_value = "local")]
     pub(crate) engine: String,
     /// The most cards that --engine slurm uses at once
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     pub(crate) cards: u32,
     /// A run of another task, whose best kernel the operator `transplant` takes
     #[arg(long, value_name = "RUN")]

@@ -11,6 +11,7 @@ use super::prepare;
 use crate::against::{self, Interpreter, Peer};
 use crate::bench::BenchReport;
 use crate::cli::project::Bench;
+use crate::project::Project;
 use crate::report::table::window;
 use crate::report::{Output, Progress, beside, export, style, timing};
 use crate::session::{ROUNDS, Session};
@@ -39,10 +40,11 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
+    let choice = prepare::choice(selection, true)?;
+    Project::open(&arguments.dir)?;
     let card = prepare::card(selection.device)?;
     prepare::say_if_slow(output);
     let session = Session::open(&arguments.dir, &card, arguments.record, &tell)?;
-    let choice = prepare::choice(selection, true)?;
     let verified = if arguments.record { Some(verified(&session, &choice, &progress, output)?) } else { None };
     let mut report = session.bench(&choice, rounds, &tell)?;
     if !arguments.record && !session.project.spec.tunings.is_empty() {

@@ -22,7 +22,7 @@ use crate::session::machine::{Here, Lab};
 /// Checks every project, in the order given; continues after a failure.
 pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     if arguments.workflow {
-        output.content(workflow::render(&arguments.dirs, arguments.from.as_deref(), arguments.publish)?.as_bytes());
+        output.content(workflow::render(arguments)?.as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
     let (projects, left_out) = projects(&arguments.dirs)?;

@@ -15,11 +15,12 @@ use crate::verify::{Choice, Finding, VerifyReport, sanitize};
 pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
+    let native_only = arguments.native_only || arguments.sanitize;
+    let choice = prepare::choice(&arguments.selection, native_only)?;
+    Project::open(&arguments.dir)?;
     let card = prepare::card(arguments.selection.device)?;
     prepare::say_if_slow(output);
-    let native_only = arguments.native_only || arguments.sanitize;
     let session = Session::open(&arguments.dir, &card, !native_only, &tell)?;
-    let choice = prepare::choice(&arguments.selection, native_only)?;
     if arguments.sanitize {
         progress.done();
         return sanitize_all(&session.project, &choice, output);
@@ -61,7 +62,7 @@ pub(crate) fn show(report: &VerifyReport, output: Output) {
         show_finding(finding, output);
     }
     if report.passed() {
-        output.line(style::good("all right"));
+        output.line(style::good("no findings"));
     }
 }
 

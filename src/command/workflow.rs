@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::cli::project::Ci;
 use crate::command::failure::Usage;
 use crate::hub::local;
 use crate::project::TorchProject;
@@ -20,11 +21,17 @@ const LIBRARY: &str = "0.17.2";
 
 /// The workflow for some projects, relative to the repository's top, with the program from a release or a commit; with
 /// `publish` it has a job that publishes them.
-pub(super) fn render(dirs: &[PathBuf], from: Option<&str>, publish: bool) -> Result<String> {
-    let publish = if publish { publishing(dirs)? } else { String::new() };
+pub(super) fn render(arguments: &Ci) -> Result<String> {
+    let Ci { dirs, from, .. } = arguments;
+    let publish = if arguments.publish { publishing(dirs)? } else { String::new() };
     let for_torch = dirs.iter().any(|dir| TorchProject::is_one(dir));
-    let dirs = dirs.iter().map(|dir| quoted(dir)).collect::<Result<Vec<_>>>()?.join(" ");
-    let from = match from {
+    let mut dirs = dirs.iter().map(|dir| quoted(dir)).collect::<Result<Vec<_>>>()?.join(" ");
+    for (option, path) in [("--evidence", &arguments.evidence), ("--signers", &arguments.signers)] {
+        if let Some(path) = path {
+            let _ = write!(dirs, " {option} {}", quoted(path)?);
+        }
+    }
+    let from = match from.as_deref() {
         Some(from) => source(from)?,
         None => "${{ vars.KERNELS_FROM }}",
     };
@@ -82,7 +89,7 @@ fn quoted(dir: &Path) -> Result<String> {
         dir.to_str().filter(|text| dir.is_relative() && !text.contains("${{") && !text.chars().any(char::is_control));
     let Some(text) = text else {
         return Err(Usage(format!(
-            "{} cannot stand in a workflow: name the project by its path from the repository's top",
+            "{} cannot stand in a workflow: name it by its path from the repository's top",
             dir.display()
         ))
         .into());

@@ -46,11 +46,22 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
         (vec!["bench", "--record", "--filter", "8192"], "--filter"),
         (vec!["bench", "--record", "--dtype", "bf16"], "--dtype"),
         (vec!["bench", "--record", "--shape", "rows=1"], "--shape"),
+        (vec!["bench", "--dtype", "f63"], "--dtype f63"),
+        (vec!["verify", "--dtype", "f63"], "--dtype f63"),
+        (vec!["bench", "--evidence", "there"], "--record"),
     ] {
         let (code, _, err) = ran(&arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {err}");
         assert!(err.contains(word), "{arguments:?}: {err}");
     }
+    let test = Test::new();
+    for (option, word) in [("--islands 0", "--islands"), ("--patience 0", "--patience"), ("--against foo", "foo")] {
+        test.run(&format!("search run . --proposer dir:p --out r {option}")).expect(2, &[word]);
+    }
+    let module = "search import --module m.py --shapes s.toml --out tasks";
+    test.write("s.toml", "[bench]\n");
+    test.write("m.py", "");
+    test.run(module).expect(1, &["relu2.py"]);
 }
 
 #[test]

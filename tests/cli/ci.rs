@@ -657,6 +657,20 @@ fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
 }
 
 #[test]
+fn the_workflow_compares_with_the_evidence_and_the_signers_that_were_named() {
+    let test = Test::new();
+    let text = test.ok("ci a --workflow --signers team/signers --evidence records").out;
+    let steps: Vec<&str> = text.lines().filter(|line| line.contains("kernels ci a")).collect();
+    assert_eq!(steps.len(), 2, "{text}");
+    for step in steps {
+        assert!(step.contains("--signers team/signers") && step.contains("--evidence records"), "{step}");
+    }
+    for option in ["--require-card", "--require-torch", "--junit j.xml", "--python python3"] {
+        test.run(&format!("ci a --workflow {option}")).expect(2, &["--workflow"]);
+    }
+}
+
+#[test]
 fn the_workflow_is_for_any_branch_and_names_a_release_or_a_commit_of_the_program() {
     let test = Test::new();
     let workflow = |typed: &str| yaml(&test.run(&format!("ci a --workflow{typed}")).expect(0, &[]).out);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use super::status;
+use crate::against::Peer;
 use crate::cli::search::{Resume, Run};
 use crate::command::failure::Usage;
 use crate::command::prepare;
@@ -17,19 +18,22 @@ use crate::search::state::{Candidate, Standing, State};
 /// Starts a run. Exit 0 if it ended normally, whatever was found.
 pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     let absolute = |path: &std::path::PathBuf| Ok(std::path::absolute(path)?.to_string_lossy().into_owned());
+    let against: Vec<String> = arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect();
+    // They are timed at the end, when the budget is spent.
+    Peer::parse_all(&against)?;
     let settings = Settings {
         seed: arguments.seed,
         proposers: arguments.proposer.clone(),
         budget: budget(&arguments.budget)?,
-        flight: arguments.flight.max(1),
-        islands: arguments.islands.max(1),
-        stall: arguments.stall.max(1),
-        patience: arguments.patience.max(1),
-        against: arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect(),
+        flight: arguments.flight,
+        islands: arguments.islands,
+        stall: arguments.stall,
+        patience: arguments.patience,
+        against,
         donors: arguments.donor.iter().map(absolute).collect::<Result<_>>()?,
         answers: arguments.answers.as_ref().map(absolute).transpose()?,
         engine: arguments.engine.clone(),
-        cards: arguments.cards.max(1),
+        cards: arguments.cards,
     };
     let search = Search::start(&arguments.dir, &arguments.out, settings)?;
     let state = search.state();

@@ -159,6 +159,9 @@ pub(crate) fn module(file: &Path, shapes: &Path) -> Result<Module> {
     let title = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let more = shapes.verify.into_iter().map(Value::Object).collect();
     let name = identifier(&title);
+    if name.len() < 2 {
+        bail!("{}: a project cannot be named `{name}`: give the file a longer name, such as relu2.py", file.display());
+    }
     let file = std::path::absolute(file)?;
     let config = Value::Object(shapes.bench);
     Ok(Module { operation: name.clone(), title: one_line(&title), name, file, config, more, license: None })
