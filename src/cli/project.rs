@@ -86,8 +86,8 @@ pub(crate) struct Compile {
     /// The project: a folder with build.toml and kernel.toml
     #[arg(value_name = "DIR", default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Compute capabilities, without the point.
-    #[arg(long, value_name = "CC", value_delimiter = ',', help = arch_help())]
+    /// Compute capabilities, as numbers without the point.
+    #[arg(long, value_name = "CC", value_delimiter = ',', value_parser = arch_number, help = arch_help())]
     pub(crate) arch: Vec<u32>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Selection {
     /// Only operations and cases whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
-    /// Only these dtypes: f32, f16, bf16
+    /// Only cases of these element types, with commas between: f32, bf16, e4m3, … (docs/kernel-toml.md lists all)
     #[arg(long, value_name = "DTYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
     /// Instead of the project's cases, this one: rows=128,width=4096
@@ -287,11 +287,18 @@ pub struct Check {
     #[arg(long, value_name = "FILE")]
     pub(crate) export: Vec<PathBuf>,
     /// List the rules instead
-    #[arg(long, conflicts_with_all = ["fix", "export", "explain"])]
+    #[arg(long, conflicts_with_all = ["fix", "export", "explain", "format"])]
     pub(crate) list: bool,
     /// Print the page of a rule instead: the reason for it, and how to fix what it finds
-    #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export"])]
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["fix", "export", "format"])]
     pub(crate) explain: Option<String>,
+}
+
+/// `90`, also as `sm_90`, `compute_90` or `9.0`.
+fn arch_number(text: &str) -> Result<u32, String> {
+    let number = ["sm_", "compute_"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    let number = number.replacen('.', "", 1);
+    number.parse().map_err(|_| format!("it is one of {}", numbers(&arch::known())))
 }
 
 fn arch_help() -> String {

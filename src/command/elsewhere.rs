@@ -70,7 +70,7 @@ fn agree(what: Vec<PathBuf>, reason: &str, question: &str, yes: bool, output: Ou
         return Err(Refusal(what.into_iter().map(refused).collect()).into());
     }
     if !yes && !prompt::confirm(question)? {
-        bail!("not agreed to; nothing was changed");
+        bail!("you declined; nothing was changed");
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Elsewhere {
         match self.agreed.get(&offer.digest) {
             _ if same || offer.source.address().is_none() => Ok(()),
             Some(true) => Ok(()),
-            Some(false) => bail!("{}: not agreed to", at.path.display()),
+            Some(false) => bail!("{}: you declined", at.path.display()),
             None => {
                 let agreed = elsewhere::ask_to_update(at, offer, yes, output);
                 self.agreed.insert(offer.digest, agreed.is_ok());

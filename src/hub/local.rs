@@ -144,7 +144,8 @@ pub(crate) fn repo(project: &TorchProject, named: Option<&Repo>) -> Result<Repo>
     if let Some(repo) = named {
         return Ok(repo.clone());
     }
-    let next = "name the repository with --repo OWNER/NAME, or in build.toml: [general.hub] repo-id = \"OWNER/NAME\"";
+    let next = "name the repository in build.toml: [general.hub] repo-id = \"OWNER/NAME\"; `kernels publish` also takes \
+                --repo OWNER/NAME";
     let Some(id) = &project.build.repo_id else { bail!("the project names no repository: {next}") };
     ensure!(!id.starts_with("your-name/"), "repo-id in build.toml is still `{id}`: {next}");
     id.parse().map_err(|why| anyhow::anyhow!("build.toml: {why}"))

@@ -80,7 +80,7 @@ impl Manifest {
         let bytes = match Dir::open(machine.project()).and_then(|project| project.read_plain(FILE, LIMIT)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => bail!("cannot read {}: {error}; it is to be a regular file", path.display()),
+            Err(error) => bail!("cannot read {}: {error}; it must be a regular file", path.display()),
         };
         let mut manifest: Self =
             toml::from_slice(&bytes).with_context(|| format!("{} is not valid", path.display()))?;

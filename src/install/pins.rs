@@ -47,7 +47,7 @@ impl Pins {
         let path = project.path().join(FILE);
         let bytes = match project.read_plain(FILE, LIMIT) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            bytes => bytes.with_context(|| format!("cannot read {}; it is to be a regular file", path.display()))?,
+            bytes => bytes.with_context(|| format!("cannot read {}; it must be a regular file", path.display()))?,
         };
         let whole: Value =
             serde_json::from_slice(&bytes).with_context(|| format!("{} is not valid", path.display()))?;

@@ -31,7 +31,7 @@ pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command
             let from_git = "take .kernels.json from version control again, if it is there".to_owned();
             (
                 "install with a damaged receipt",
-                format!("has a receipt of no use, so that edits cannot be told: {why}"),
+                format!("has an unusable receipt, so edits cannot be detected: {why}"),
                 vec![from_git],
             )
         }

@@ -118,6 +118,12 @@ impl Catalog {
         }
         for name in operations {
             let (family, operation) = self.find(name).ok_or_else(|| {
+                if embedded::file(&format!("kernels/{name}/kernel.toml")).is_some() {
+                    return Unknown(format!(
+                        "{name} is bundled for `kernels build`, `verify` and `bench` alone (kernels/{name}): it has no torch \
+                         side. `kernels add --blank NAME` starts an operation of your own"
+                    ));
+                }
                 let names: Vec<&str> = self.families.iter().flat_map(Family::names).collect();
                 unknown("--op", name, &names, &names)
             })?;

@@ -78,7 +78,7 @@ impl Toolchain {
         }
         Err(ToolchainError(
             "no CUDA compiler (nvcc): not in CUDA_HOME, PATH, /usr/local/cuda, an active venv or the cache; \
-             `kernels toolchain install` puts the pinned one into the cache, `kernels toolchain` shows where was looked"
+             `kernels toolchain install` puts the pinned one into the cache, `kernels toolchain` lists the places that were searched"
                 .to_owned(),
         ))
     }

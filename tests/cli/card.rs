@@ -58,6 +58,11 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
     for (option, word) in [("--islands 0", "--islands"), ("--patience 0", "--patience"), ("--against foo", "foo")] {
         test.run(&format!("search run . --proposer dir:p --out r {option}")).expect(2, &[word]);
     }
+    test.run("build nowhere --arch 90a").expect(2, &["--arch", "80", "120"]);
+    for spelt in ["90", "9.0", "sm_90", "compute_90"] {
+        test.run(&format!("build nowhere --arch {spelt}")).expect(1, &["nowhere"]);
+    }
+    test.run("check --list --format sarif").expect(2, &["--format"]);
     let module = "search import --module m.py --shapes s.toml --out tasks";
     test.write("s.toml", "[bench]\n");
     test.write("m.py", "");

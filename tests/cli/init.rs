@@ -457,6 +457,7 @@ fn unknown_operations_models_and_owners_name_what_there_is() {
         ("init k1 --op blnak", &["Did you mean `blank`?"]),
         ("init k1 --op geglu,,rope", &["\"\""]),
         ("init k1 --op ../rmsnorm", &["nothing has that name"]),
+        ("init k1 --op softmax", &["no torch side", "kernels add --blank"]),
         ("init k1 --for ltx", &["Did you mean `ltx-video`?"]),
         ("init k1 --for llama", &["There are ltx-video, qwen3"]),
         ("init k1 --op blank --owner a/b", &["--owner \"a/b\""]),

@@ -198,7 +198,7 @@ fn what_cannot_be_run_says_so() {
     test.run("search run task --proposer dir:nowhere").expect(1, &["cannot read the folder"]);
     test.run("search run task --proposer dir:proposals --budget hours=1")
         .expect(2, &["a budget has usd, minutes, evals"]);
-    test.run("search status nowhere").expect(1, &["is no run"]);
+    test.run("search status nowhere").expect(1, &["is not a run"]);
     assert!(!test.at("search").exists(), "nothing is written before it is known that a run can begin");
     test.ok("search run task --proposer dir:proposals --out run");
     test.run("search run task --proposer dir:proposals --out run").expect(1, &["has a run already"]);

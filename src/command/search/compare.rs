@@ -30,8 +30,8 @@ pub(super) fn run(arguments: &Compare, output: Output) -> Result<ExitCode> {
     let ratio = ratio(both[0], both[1]);
     match ratio {
         Some((ratio, true)) => output.line(format!("{} is {ratio:.3} times as fast as {}", both[1].id(), both[0].id())),
-        Some((_, false)) => output.line(style::faint("the difference of their times lies within what both scatter")),
-        None => output.line(style::faint("one of them was not timed, or something was caught in it")),
+        Some((_, false)) => output.line(style::faint("the difference of their times is within their spread")),
+        None => output.line(style::faint("one of them was not timed, or has a finding")),
     }
     if output.is_talkative() && !diff.is_empty() {
         output.text(&diff, unified::colour);

@@ -63,7 +63,13 @@ fn show(imported: &Imported, output: Output) {
     };
     output.line(format!("{} {}: {outcome}", imported.task, style::faint(&imported.title)));
     for (name, text) in imported.reasons.iter().chain(&imported.notes) {
-        let first = text.lines().next_back().unwrap_or_default();
-        output.line(format!("    {name}: {first}"));
+        // A traceback ends with the reason, and an error of ours begins with it.
+        let (first, last) = (text.lines().next().unwrap_or_default(), text.lines().next_back().unwrap_or_default());
+        let both = if first == last || first.starts_with("Traceback") {
+            last.to_owned()
+        } else {
+            format!("{first} … {last}")
+        };
+        output.line(format!("    {name}: {both}"));
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn run(command: &Command, output: Output) -> Result<ExitCode> {
 
 fn state(run: &Path) -> Result<State> {
     let events = Journal::read(run).with_context(|| {
-        format!("{} is no run: name the folder that `kernels search run --out` made", run.display())
+        format!("{} is not a run: name the folder that `kernels search run --out` created", run.display())
     })?;
     State::of(&events)
 }
