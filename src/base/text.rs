@@ -1,5 +1,7 @@
 //! Lists for people, characters that nobody sees, and the name that is closest to a misspelt one.
 
+use std::path::Path;
+
 /// Whether a character is not seen or reorders its neighbours: in a name, it makes one thing look like another.
 /// The bidirectional controls, zero-width characters, fillers, tags and interlinear annotations of Unicode 17.
 pub(crate) fn is_invisible(c: char) -> bool {
@@ -72,6 +74,17 @@ pub(crate) fn with_lf(text: &[u8]) -> Option<Vec<u8>> {
     (lf.len() < text.len()).then_some(lf)
 }
 
+/// A path as a word of a command that a user may copy into a shell, and no option of it.
+pub(crate) fn for_shell(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text.into_owned() };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(crate) fn and(words: &[String]) -> String {
     match words {
@@ -129,6 +142,19 @@ fn edits(one: &str, other: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell_and_no_option() {
+        for (path, word) in [
+            ("kernels/rmsnorm", "kernels/rmsnorm"),
+            ("my dir", "'my dir'"),
+            ("-x", "./-x"),
+            ("-it's", "'./-it'\\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(for_shell(Path::new(path)), word);
+        }
+    }
 
     #[test]
     fn hidden_characters_are_found_at_their_place() {

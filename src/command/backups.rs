@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{status, target};
 use crate::agent::Machine;
+use crate::base::text::for_shell;
 use crate::cli::skills::Select;
 use crate::install::backups::{self, Backup, What};
 use crate::report::{Output, style};
@@ -38,9 +39,11 @@ pub(crate) fn run(machine: &Machine, select: &Select, output: Output) -> Result<
             }
         }
     }
+    // Without --dest, `restore` looks only in the agents' own folders.
+    let to: Vec<String> = select.targets.dest.iter().map(|dest| format!(" --dest {}", for_shell(dest))).collect();
     output.line(style::faint(match all.as_slice() {
-        [] => "no backups",
-        _ => "`kernels skills restore ID` puts one back",
+        [] => "no backups".to_owned(),
+        _ => format!("`kernels skills restore ID{}` puts one back", to.concat()),
     }));
     let listed: Vec<Value> = all.iter().map(|backup| to_json(backup, &others(backup))).collect();
     output.json(&json!({ "backups": listed, "recovered": recovered }));

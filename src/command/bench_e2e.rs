@@ -10,6 +10,7 @@ use serde_json::json;
 use super::failure::Usage;
 use super::prepare;
 use crate::against::Interpreter;
+use crate::base::text::for_shell;
 use crate::cli::project::Bench;
 use crate::end_to_end::{EndToEnd, SCRIPT, Written, run as run_script, sources};
 use crate::evidence;
@@ -89,7 +90,7 @@ fn doubt(dir: &Path, result: &EndToEnd) -> Option<String> {
             "the kernel that was timed is {timed}, and this machine's compilers would build {} of the sources that are \
              here: was it built before they were changed? `kernels build --torch {}`",
             ids[0],
-            dir.display()
+            for_shell(dir)
         )
     })
 }

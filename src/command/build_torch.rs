@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::build::{archs, duration};
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::cli::project::Build as Arguments;
 use crate::evidence;
 use crate::evidence::coverage::{Coverage, coverage};
@@ -37,7 +38,7 @@ fn said(coverage: &Coverage, dir: &Path) -> String {
         let before = records(&coverage.same_before);
         return format!("verified with an older set of cases: this machine code is that of {before}{other}");
     }
-    let dir = dir.display();
+    let dir = for_shell(dir);
     format!(
         "{} no evidence covers this machine code{other}: `kernels bench {dir} --record` on a card",
         style::warning("unproved:")

@@ -12,6 +12,7 @@ use crate::agent::presence::Presence;
 use crate::agent::sight::{self, Seen};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
+use crate::base::text::for_shell;
 use crate::base::{bundle, plural};
 use crate::install::State;
 use crate::install::discover;
@@ -190,7 +191,7 @@ fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
     for row in rows {
         // Without `--dest`, `update` looks only in the agents' own folders.
         let dest = match row.install.scope {
-            Scope::Dest => format!(" --dest {}", row.install.folder.display()),
+            Scope::Dest => format!(" --dest {}", for_shell(&row.install.folder)),
             _ => String::new(),
         };
         let advice = match &row.judged.state {

@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::failure::Usage;
+use crate::base::text::for_shell;
 use crate::base::{bundle, plural};
 use crate::cli::project::Init;
 use crate::report::{Output, style};
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &Init, output: Output) -> Result<ExitCode> {
         ))
     ));
     output.line(format!("  {}", placed.git.sentence()));
-    let go = format!("cd {}", quoted(&dest.to_string_lossy()));
+    let go = format!("cd {}", for_shell(&dest));
     output.line(format!("next:\n  {go}"));
     for (command, what) in NEXT {
         output.line(format!("  {command:<24} {}", style::faint(what)));
@@ -94,15 +95,6 @@ const NEXT: [(&str, &str); 5] = [
     ("kernels verify", "right or wrong, on a card"),
     ("kernels bench", "how fast, beside a copy"),
 ];
-
-/// A path quoted for a shell.
-fn quoted(path: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte);
-    if !path.is_empty() && path.bytes().all(is_plain) && !path.starts_with('-') {
-        return path.to_owned();
-    }
-    format!("-- '{}'", path.replace('\'', "'\\''"))
-}
 
 fn names<'a>(names: impl Iterator<Item = &'a String>) -> String {
     names.map(String::as_str).collect::<Vec<_>>().join(", ")

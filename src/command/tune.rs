@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::prepare;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::cli::project::Tune;
 use crate::project::Project;
 use crate::report::{Output, Progress, style, unified};
@@ -45,8 +46,8 @@ pub(super) fn run(arguments: &Tune, output: Output) -> Result<ExitCode> {
     let wrote = !arguments.dry_run && !files.is_empty();
     if wrote {
         tune::write(&project, written, &files)?;
-        let dir = arguments.dir.display();
-        output.note(format!("wrote this and {dir}/{}; `kernels tune {dir} --undo` takes it back", record::FILE));
+        let (dir, typed) = (arguments.dir.display(), for_shell(&arguments.dir));
+        output.note(format!("wrote this and {dir}/{}; `kernels tune {typed} --undo` takes it back", record::FILE));
     }
     output.json(&json!({ "card": card, "rows": all, "diff": diff, "written": wrote }));
     Ok(ExitCode::SUCCESS)

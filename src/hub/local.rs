@@ -16,6 +16,7 @@ use super::page::{self, Facts};
 use super::proof::Proof;
 use super::signature::Signer;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::check::{self, Severity};
 use crate::evidence;
 use crate::project::{BUILD_TOML, TorchProject};
@@ -66,7 +67,7 @@ impl Local {
             "no evidence covers what would be published:\n  {}\n`kernels bench {} --record` on a card records it; --unproved \
              publishes without, and the kernel's page says so",
             proof.gaps.join("\n  "),
-            dir.display()
+            for_shell(dir)
         );
         let evidence = evidence::folder(&project.root, options.evidence);
         let facts = Facts {
@@ -129,7 +130,7 @@ fn passes_check(dir: &Path) -> Result<()> {
     if let Some(first) = errors.first() {
         bail!(
             "`kernels check {}` finds {}, the first in {}:{}: {}",
-            dir.display(),
+            for_shell(dir),
             plural(errors.len(), "error"),
             first.path,
             first.place.line,
@@ -165,7 +166,7 @@ fn variants(project: &TorchProject) -> Result<Vec<Variant>> {
         !names.is_empty(),
         "there is no variant in {}: `kernels build --torch {}` makes one",
         folder.display(),
-        project.root.display()
+        for_shell(&project.root)
     );
     names.into_iter().map(|name| Variant::read(project, &folder.join(&name), name)).collect()
 }

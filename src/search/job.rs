@@ -23,6 +23,7 @@ use thiserror::Error;
 use super::event::Caught;
 use super::machine::Machine;
 use crate::base::disk;
+use crate::base::text::for_shell;
 
 /// What a child process does.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -96,7 +97,7 @@ impl Death {
 #[error(
     "the job {key} ended without a result ({}): {}\nThis is no finding about a candidate. Mend its cause; `kernels search resume {}` \
      goes on",
-    .died.kind, .died.text.trim_start_matches("error: "), .run.display()
+    .died.kind, .died.text.trim_start_matches("error: "), for_shell(.run)
 )]
 struct Failed {
     run: PathBuf,

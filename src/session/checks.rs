@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::machine::Lab;
 use crate::base::arch;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::bench::BenchReport;
 use crate::check::{self, Severity};
 use crate::compile::{Build, NotCompared, Target};
@@ -225,7 +226,7 @@ fn end_to_end(project: &Project, named: &Path, wanted: &Wanted) -> Vec<Check> {
                 name,
                 format!(
                     "{file} is stale: {what}\n`kernels bench {} --e2e --record` on a card records it anew",
-                    named.display()
+                    for_shell(named)
                 ),
             ),
             _ => match signed(&file.to_string(), wanted.signers) {
@@ -244,7 +245,7 @@ fn evidence(lab: &dyn Lab, project: &Project, named: &Path, built: bool, wanted:
         Ok(all) => !all.iter().any(|(_, evidence)| evidence.project == project.name),
         Err(error) => return vec![Check::failed("evidence", "all", format!("{error:#}"))],
     };
-    let record = format!("`kernels bench {} --record` on a card records it", named.display());
+    let record = format!("`kernels bench {} --record` on a card records it", for_shell(named));
     if none && wanted.evidence.is_none() {
         return vec![Check::skipped("evidence", "all", format!("none recorded in {}; {record}", dir.display()))];
     }

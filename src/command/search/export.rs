@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::state;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::cli::search::Export;
 use crate::install::Refusal;
 use crate::report::{Output, file};
@@ -17,7 +18,7 @@ pub(super) fn run(arguments: &Export, output: Output) -> Result<ExitCode> {
     let (run, out) = (&arguments.of.run, &arguments.out);
     let state = state(run)?;
     if state.candidates.is_empty() {
-        bail!("{} has no candidate yet; `kernels search resume {}` goes on with it", run.display(), run.display());
+        bail!("{} has no candidate yet; `kernels search resume {}` goes on with it", run.display(), for_shell(run));
     }
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         let advice = "Name another folder, or empty this one.";

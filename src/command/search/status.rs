@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::state;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::report::table::{Cell, Column, Table, window};
 use crate::report::{Output, style};
 use crate::search::state::{Candidate, Standing, State};
@@ -50,7 +51,7 @@ pub(super) fn show(state: &State, run: &Path, output: Output) {
     }
     match &state.ended {
         Some(why) => output.line(style::faint(format!("ended: {why}"))),
-        None => output.line(style::faint(format!("`kernels search resume {}` goes on with it", run.display()))),
+        None => output.line(style::faint(format!("`kernels search resume {}` goes on with it", for_shell(run)))),
     }
 }
 

@@ -25,6 +25,7 @@ use super::sources::Sources;
 use super::state::State;
 use super::task::Task;
 use crate::base::plural;
+use crate::base::text::for_shell;
 use crate::journal::Journal;
 use crate::model::Endpoint;
 use crate::project::Project;
@@ -161,7 +162,7 @@ impl Desk<'_> {
             "the cost of {which} is not known, so a budget in US dollars cannot be held: a server does not count tokens, a \
              model has no known price, or an answer was cut off or refused. `kernels search resume {} --budget evals=N` goes \
              on with another one",
-            self.run.display()
+            for_shell(self.run)
         )
     }
 
