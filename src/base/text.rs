@@ -78,7 +78,7 @@ pub(crate) fn with_lf(text: &[u8]) -> Option<Vec<u8>> {
 pub(crate) fn for_shell(path: &Path) -> String {
     let text = path.to_string_lossy();
     let text = if text.starts_with('-') { format!("./{text}") } else { text.into_owned() };
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
         return text;
     }

@@ -41,10 +41,10 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let choice = prepare::choice(selection, true)?;
-    Project::open(&arguments.dir)?;
+    let project = Project::open(&arguments.dir)?;
     let card = prepare::card(selection.device)?;
     prepare::say_if_slow(output);
-    let session = Session::open(&arguments.dir, &card, arguments.record, &tell)?;
+    let session = Session::open(project, &card, arguments.record, &tell)?;
     let verified = if arguments.record { Some(verified(&session, &choice, &progress, output)?) } else { None };
     let mut report = session.bench(&choice, rounds, &tell)?;
     if !arguments.record && !session.project.spec.tunings.is_empty() {

@@ -17,10 +17,10 @@ pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let tell = |what: &str| progress.tell(what);
     let native_only = arguments.native_only || arguments.sanitize;
     let choice = prepare::choice(&arguments.selection, native_only)?;
-    Project::open(&arguments.dir)?;
+    let project = Project::open(&arguments.dir)?;
     let card = prepare::card(arguments.selection.device)?;
     prepare::say_if_slow(output);
-    let session = Session::open(&arguments.dir, &card, !native_only, &tell)?;
+    let session = Session::open(project, &card, !native_only, &tell)?;
     if arguments.sanitize {
         progress.done();
         return sanitize_all(&session.project, &choice, output);

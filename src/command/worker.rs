@@ -9,6 +9,7 @@ use super::prepare;
 use crate::against;
 use crate::confine::launcher;
 use crate::gpu::child;
+use crate::project::Project;
 use crate::report::{Output, Progress};
 use crate::search;
 use crate::session::Session;
@@ -48,7 +49,7 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
         CodePath::Arch(arch) => *arch,
         CodePath::Sanitized => card.arch,
     };
-    let session = Session::compiled(project, arch, std::iter::empty(), &tell)?;
+    let session = Session::compiled(Project::open(project)?, arch, std::iter::empty(), &tell)?;
     let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

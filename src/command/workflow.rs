@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use crate::base::text::for_shell;
 use crate::cli::project::Ci;
 use crate::command::failure::Usage;
 use crate::hub::local;
@@ -50,7 +51,7 @@ fn publishing(dirs: &[PathBuf]) -> Result<String> {
     for dir in dirs {
         let repo = local::repo(&TorchProject::open(dir)?, None)?;
         let path = quoted(dir)?;
-        if path.starts_with('\'') {
+        if !path.chars().all(|c| c.is_ascii_alphanumeric() || "./_-".contains(c)) {
             return Err(Usage(format!(
                 "--publish: {path}: a path in an attestation has letters, digits and ./_- alone"
             ))
@@ -85,18 +86,13 @@ fn source(from: &str) -> Result<&str> {
 
 /// Quotes a path for the shell of a step, inside a YAML block, where GitHub expands `${{ }}` before the shell runs.
 fn quoted(dir: &Path) -> Result<String> {
-    let text =
-        dir.to_str().filter(|text| dir.is_relative() && !text.contains("${{") && !text.chars().any(char::is_control));
-    let Some(text) = text else {
+    let fits = |text: &str| dir.is_relative() && !text.contains("${{") && !text.chars().any(char::is_control);
+    if !dir.to_str().is_some_and(fits) {
         return Err(Usage(format!(
             "{} cannot stand in a workflow: name it by its path from the repository's top",
             dir.display()
         ))
         .into());
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "./_-".contains(c);
-    if !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
-        return Ok(text.to_owned());
     }
-    Ok(format!("'{}'", text.replace('\'', r"'\''")))
+    Ok(for_shell(dir))
 }

@@ -36,8 +36,8 @@ struct Report {
     used: bool,
 }
 
-/// The figures by symbol; spills of a kernel's device functions are added to the kernel's. An error if something is there twice,
-/// is of no kernel, or lacks.
+/// The figures by symbol; spills of a kernel's device functions are added to the kernel's. An error if a part is there twice,
+/// belongs to no kernel, or is missing.
 pub(super) fn parse(said: &str) -> Result<HashMap<String, Usage>> {
     let mut all: HashMap<String, Report> = HashMap::new();
     // The kernel, and the function whose frame comes next.

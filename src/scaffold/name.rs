@@ -180,7 +180,7 @@ pub(crate) fn check_operation(text: &str, catalog: &Catalog, others: &[String]) 
     {
         "a file of the project, or a word of Python, has it".to_owned()
     } else if NAMES.contains(&text) {
-        "the module of an operation has it for something else".to_owned()
+        "the module of an operation uses it for something else".to_owned()
     } else if is_python(&layer()) {
         format!("its layer would be the class `{}`, which is a word of Python", layer())
     } else if catalog.families.iter().any(|family| family.name == text) || catalog.has_operation(text) {

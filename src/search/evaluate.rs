@@ -210,7 +210,7 @@ fn card(ordinal: usize) -> Result<Card> {
 fn judged(dir: &Path, ordinal: usize, job: &Job) -> Result<Verdict> {
     let card = card(ordinal)?;
     let mut verdict = Verdict { card: card.name.clone(), ..Verdict::default() };
-    let session = Session::open(dir, &card, false, &|_| {})?;
+    let session = Session::open(Project::open(dir)?, &card, false, &|_| {})?;
     is_the_runs(job, &session.build.compiler)?;
     let all = Choice { ordinal, native_only: true, ..Choice::default() };
     for (stage, choice) in [(Stage::VerifyFew, few(&session.project, &all)), (Stage::Verify, Some(all.clone()))] {
@@ -283,7 +283,7 @@ fn summary(report: &BenchReport) -> Option<Summary> {
 /// `bench` again, beside other implementations in turns.
 fn confirmed(dir: &Path, ordinal: usize, job: &Job, (against, profiled): (&[String], bool)) -> Result<Verdict> {
     let card = card(ordinal)?;
-    let session = Session::open(dir, &card, false, &|_| {})?;
+    let session = Session::open(Project::open(dir)?, &card, false, &|_| {})?;
     is_the_runs(job, &session.build.compiler)?;
     let choice = Choice { ordinal, native_only: true, ..Choice::default() };
     let start = Instant::now();

@@ -41,15 +41,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Reads and compiles a project for a card, and on request for the stand-in architectures older than it.
-    pub(crate) fn open(dir: &Path, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
+    /// Compiles a project for a card, and on request for the stand-in architectures older than it.
+    pub(crate) fn open(project: Project, card: &Card, stand_ins: bool, tell: Tell) -> Result<Self> {
         let older = STAND_INS.into_iter().filter(|arch| stand_ins && *arch < card.arch);
-        Self::compiled(dir, card.arch, older, tell)
+        Self::compiled(project, card.arch, older, tell)
     }
 
-    /// Reads and compiles a project for `arch`, and for those of `more` that its kernels are compiled for.
-    pub(crate) fn compiled(dir: &Path, arch: u32, more: impl Iterator<Item = u32>, tell: Tell) -> Result<Self> {
-        let project = Project::open(dir)?;
+    /// Compiles a project for `arch`, and for those of `more` that its kernels are compiled for.
+    pub(crate) fn compiled(project: Project, arch: u32, more: impl Iterator<Item = u32>, tell: Tell) -> Result<Self> {
         oracle::check_names(&project)?;
         let toolchain = Toolchain::find()?;
         project.of_archs(&[arch])?;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::rows::{self, Seen};
 use crate::gpu;
-use crate::project::{CaseSet, Inputs, Operation};
+use crate::project::{CaseSet, Inputs, Operation, Project};
 use crate::session::Session;
 use crate::verify::Choice;
 use crate::worker::{Request, TuneCase, TuneJob};
@@ -22,7 +22,7 @@ pub(crate) fn serve(job: &TuneJob) -> Result<Value> {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let cards = gpu::probe().map_err(anyhow::Error::msg)?;
     let card = cards.into_iter().nth(job.ordinal).context("the card is gone")?;
-    let mut session = Session::open(&job.project, &card, false, &|_| {})?;
+    let mut session = Session::open(Project::open(&job.project)?, &card, false, &|_| {})?;
     session.project.spec.operations.retain_mut(|operation| restrict(operation, &job.cases));
     let choice = Choice { ordinal: job.ordinal, native_only: true, ..Choice::default() };
     Ok(match job.rounds {
