@@ -128,6 +128,15 @@ impl Capability {
         sound.then_some(Self { ptx, ..one })
     }
 
+    /// Whether code for it runs on cards of an architecture, compiled from its PTX if need be.
+    pub(crate) fn covers(self, arch: u32) -> bool {
+        match self.suffix {
+            None => self.number <= arch,
+            Some('f') => self.number <= arch && self.number / 10 == arch / 10,
+            Some(_) => self.number == arch,
+        }
+    }
+
     /// As nvcc writes it, without the point: `90`, `90a`.
     pub(crate) fn parse_bare(text: &str) -> Option<Self> {
         let digits = text.strip_suffix(['a', 'f']).unwrap_or(text);
@@ -145,11 +154,16 @@ impl Capability {
         format!("{}{suffix}", self.number)
     }
 
-    /// nvcc's option that compiles for it.
+    /// `sm_90a`
+    pub(crate) fn code(self) -> String {
+        format!("sm_{}", self.bare())
+    }
+
+    /// What nvcc's option `-gencode` says to compile for it.
     pub(crate) fn gencode(self) -> String {
         let bare = self.bare();
         let code = if self.ptx { format!("[sm_{bare},compute_{bare}]") } else { format!("sm_{bare}") };
-        format!("-gencode=arch=compute_{bare},code={code}")
+        format!("arch=compute_{bare},code={code}")
     }
 }
 
@@ -217,7 +231,7 @@ mod tests {
     #[test]
     fn gencodes_are_as_nvcc_reads_them() {
         let of = |text| Capability::parse(text).unwrap().gencode();
-        assert_eq!(of("9.0a"), "-gencode=arch=compute_90a,code=sm_90a");
-        assert_eq!(of("12.0+PTX"), "-gencode=arch=compute_120,code=[sm_120,compute_120]");
+        assert_eq!(of("9.0a"), "arch=compute_90a,code=sm_90a");
+        assert_eq!(of("12.0+PTX"), "arch=compute_120,code=[sm_120,compute_120]");
     }
 }

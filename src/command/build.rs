@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let build = compile::build(&project, &archs, &toolchain, arguments.force, &tell)?;
     let seconds = started.elapsed().as_secs_f64();
     for target in &build.targets {
-        output.line(style::strong(format!("sm_{}", target.arch)));
+        output.line(style::strong(target.name()));
         for line in table(target) {
             output.line(line);
         }
@@ -199,6 +199,7 @@ fn report(project: &Project, build: &Build, seconds: f64, (overruns, left): (&[S
         "cached": units - build.compiled,
         "targets": build.targets.iter().map(|target| json!({
             "arch": target.arch,
+            "code": target.name(),
             "library": path(&target.library),
             "units": target.units.iter().map(|unit| json!({
                 "source": path(&unit.source),

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::base::arch::Limits;
+use crate::base::arch::{Capability, Limits};
 use crate::confine;
 use crate::project::Project;
 use crate::toolchain::{HostCompiler, Toolchain};
@@ -59,10 +59,19 @@ pub struct Build {
 pub struct Target {
     /// Compute capability without the point: 90.
     pub arch: u32,
+    /// `a` or `f` where a unit is compiled with the features of this architecture or family alone.
+    pub features: Option<char>,
     /// The launchers, with machine code and PTX of this architecture alone.
     pub library: PathBuf,
     /// One for each `.cu` file.
     pub units: Vec<Unit>,
+}
+
+impl Target {
+    /// `sm_90`, `sm_90a`.
+    pub(crate) fn name(&self) -> String {
+        Capability { suffix: self.features, ..Capability::new(self.arch) }.code()
+    }
 }
 
 /// One `.cu` file compiled for one architecture.
@@ -150,7 +159,7 @@ pub fn build(
             Some(seconds) => format!("compiled in {seconds:.1} s"),
             None => "from the cache".to_owned(),
         };
-        tell(&format!("sm_{arch} {}: {how}", source.display()));
+        tell(&format!("{} {}: {how}", project.capabilities.target(source, arch).code(), source.display()));
         for remark in &made.found.facts.remarks {
             tell(remark);
         }
@@ -163,6 +172,11 @@ pub fn build(
         .zip(groups.iter().zip(libraries))
         .map(|(&arch, (units, library))| Target {
             arch,
+            features: project
+                .sources
+                .iter()
+                .filter_map(|source| project.capabilities.target(source, arch).suffix)
+                .min(),
             library,
             units: units.iter().zip(&project.sources).map(|(made, source)| made.unit(source)).collect(),
         })

@@ -24,13 +24,14 @@ use super::read::{Read, contains};
 use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
 use super::store::{Found, Store, Work};
 use super::{Kernel, Unit, name, sass};
-use crate::base::arch::Limits;
+use crate::base::arch::{Capability, Limits};
 use crate::confine::compiler::Cell;
-use crate::project::{Project, source_digest};
+use crate::project::{Capabilities, Project, source_digest};
 use crate::toolchain::{HostCompiler, Toolchain, clean};
 
 pub(super) struct Compiler<'a> {
     root: PathBuf,
+    capabilities: Capabilities,
     toolchain: &'a Toolchain,
     host: &'a HostCompiler,
     /// Flags common to all units.
@@ -120,6 +121,7 @@ impl<'a> Compiler<'a> {
             covered,
             includes: project.includes.iter().map(|path| file_names::plainly(path)).collect(),
             root,
+            capabilities: project.capabilities.clone(),
             toolchain,
             host,
             flags,
@@ -211,7 +213,11 @@ impl<'a> Compiler<'a> {
         for flag in &self.flags {
             key.field(flag);
         }
-        key.field(arch.to_be_bytes()).field(source.as_os_str().as_encoded_bytes()).field(bytes);
+        key.field(arch.to_be_bytes());
+        if let Some(suffix) = self.capabilities.target(source, arch).suffix {
+            key.field(suffix.to_string());
+        }
+        key.field(source.as_os_str().as_encoded_bytes()).field(bytes);
         key.finish()
     }
 
@@ -253,6 +259,7 @@ impl<'a> Compiler<'a> {
             Part::Whole => ("-c", OBJECT),
             Part::Device => ("-fatbin", FATBIN),
         };
+        let target = self.capabilities.target(source, arch);
         let dependencies = work.path.join("unit.d");
         let mut command = Command::new(&self.toolchain.nvcc);
         clean(&mut command)
@@ -263,7 +270,7 @@ impl<'a> Compiler<'a> {
             .arg("-o")
             .arg(work.path.join(to))
             .arg("-gencode")
-            .arg(format!("arch=compute_{arch},code=[sm_{arch},compute_{arch}]"))
+            .arg(Capability { ptx: true, ..target }.gencode())
             .arg("-ccbin")
             .arg(&self.host.path)
             .args(["-MD", "-MF"])
@@ -287,8 +294,9 @@ impl<'a> Compiler<'a> {
             let status = output.status;
             let killed = status.code().is_none().then(|| format!(" ({status})"));
             bail!(
-                "{} does not compile for sm_{arch}{}:\n{readable}{}{}",
+                "{} does not compile for {}{}:\n{readable}{}{}",
                 source.display(),
+                target.code(),
                 killed.unwrap_or_default(),
                 no_room(&readable, &work.path),
                 nvcc::unreadable(&readable)

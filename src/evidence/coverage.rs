@@ -50,16 +50,19 @@ pub(crate) fn coverage(
     Ok(coverage)
 }
 
-/// The digest of these architectures; none where one is missing, or has a form of its own that a card would prefer (`90a`).
+/// The digest of these architectures; none where one is missing. Of a source's code for `90` and `90a` that with the suffix counts,
+/// which a card prefers and the harness compiles.
 fn digest_of(archs: &[u32], device: &BTreeMap<String, Vec<(PathBuf, PathBuf)>>) -> Result<Option<String>> {
     let mut targets = Vec::new();
     for arch in archs {
-        let name = arch.to_string();
-        let special = device.keys().any(|key| *key != name && key.trim_end_matches(char::is_alphabetic) == name);
-        match device.get(&name) {
-            Some(units) if !special => targets.push((*arch, units.clone())),
-            _ => return Ok(None),
+        let of = |key: &String| key.trim_end_matches(char::is_alphabetic) == arch.to_string();
+        // In rising order of the keys, so that `90a` replaces `90`.
+        let units: BTreeMap<_, _> =
+            device.iter().filter(|(key, _)| of(key)).flat_map(|(_, units)| units.clone()).collect();
+        if units.is_empty() {
+            return Ok(None);
         }
+        targets.push((*arch, units.into_iter().collect()));
     }
     device_digest(&targets).map(Some)
 }

@@ -66,7 +66,7 @@ impl Proof {
                 let name = &variant.name;
                 proof.gaps.push(format!("{name} was built from other sources: `kernels build --torch` builds it anew"));
             }
-            proof.gaps.extend(other_code(variant, &records));
+            proof.gaps.extend(other_code(&project, variant, &records));
         }
         proof.records = records;
         Ok(proof)
@@ -77,21 +77,21 @@ impl Proof {
     }
 }
 
-/// The gap of a variant with code that a recorded card would prefer to the recorded one: `9.0a` instead of `9.0`.
-fn other_code(variant: &Variant, records: &[Evidence]) -> Option<String> {
+/// The gap of a variant with code that a recorded card would prefer to the recorded one: `9.0a` instead of `9.0`, or `10.0f` instead
+/// of `10.3`.
+fn other_code(project: &Project, variant: &Variant, records: &[Evidence]) -> Option<String> {
     let archs = variant.metadata.backend.archs.iter().flatten().filter_map(|text| Capability::parse(text));
-    let covers = |one: &Capability, recorded: u32| match one.suffix {
-        Some('a') => one.number == recorded,
-        Some(_) => one.number / 10 == recorded / 10 && one.number <= recorded,
-        None => false,
-    };
-    let (own, recorded) = archs.into_iter().find_map(|one| {
-        let recorded = records.iter().flat_map(|record| &record.archs).find(|arch| covers(&one, **arch))?;
-        Some((Capability { ptx: false, ..one }, Capability::new(*recorded)))
+    let special = archs.map(|one| Capability { ptx: false, ..one }).filter(|one| one.suffix.is_some());
+    let is_recorded =
+        |one: &Capability| project.sources.iter().any(|source| project.capabilities.target(source, one.number) == *one);
+    let (own, recorded) = special.into_iter().find_map(|one| {
+        let recorded = records.iter().flat_map(|record| &record.archs).copied();
+        let other = recorded.filter(|arch| one.covers(*arch)).find(|arch| *arch != one.number || !is_recorded(&one))?;
+        Some((one, Capability::new(other)))
     })?;
     Some(format!(
-        "{} has code for {own}, and the records are of {recorded}: `kernels verify` and `bench` compile without the suffix; \
-         write \"{recorded}\" into cuda-capabilities, and `kernels build --torch` builds what was recorded",
+        "{} has code for {own}, and the records are of {recorded}: write \"{recorded}\" into cuda-capabilities, and \
+         `kernels build --torch` builds what was recorded",
         variant.name
     ))
 }

@@ -307,13 +307,6 @@ fn range(range: &VersionRange) -> Range<Option<String>> {
 }
 
 impl BuildToml {
-    /// The oldest compute capability that all of its kernels are for, without the point; 0 where none says.
-    pub(super) fn oldest(&self) -> u32 {
-        let kernels = self.kernels.iter();
-        let oldest_of = |kernel: &KernelTable| kernel.capabilities.iter().map(|one| one.number).min();
-        kernels.filter_map(oldest_of).max().unwrap_or(0)
-    }
-
     /// The name as Python writes it: the package's folder below `torch-ext`.
     pub(crate) fn python_name(&self) -> String {
         self.name.replace('-', "_")

@@ -6,6 +6,7 @@
 pub(crate) mod bind;
 pub(crate) mod bound;
 pub(crate) mod build_toml;
+mod capabilities;
 pub(crate) mod case;
 pub(crate) mod diagnostic;
 pub(crate) mod draw;
@@ -27,6 +28,7 @@ pub(crate) mod tuning;
 pub(crate) use bound::BoundTensor;
 pub use bound::{Bound, BoundArgument};
 pub(crate) use build_toml::KernelTable;
+pub use capabilities::Capabilities;
 pub use case::{Case, Inputs};
 pub use diagnostic::InvalidProject;
 pub use dtype::DType;
@@ -75,8 +77,8 @@ pub struct Project {
     pub includes: Vec<PathBuf>,
     /// Flags for nvcc.
     pub cuda_flags: Vec<String>,
-    /// The oldest compute capability of its `cuda-capabilities`, without the point; 0 where it is for all.
-    pub oldest: u32,
+    /// The architectures that it is for.
+    pub capabilities: Capabilities,
     /// kernel.toml.
     pub spec: Spec,
     /// SHA-256 of the operations, cases and budgets that kernel.toml means, in hexadecimal: how it says them does not count.
@@ -113,7 +115,7 @@ impl Project {
         let source_digest = source_digest::of(&root, &build, &spec)?;
         Ok(Self {
             root,
-            oldest: build.oldest(),
+            capabilities: Capabilities::of(&build.kernels),
             name: build.name,
             sources: build.sources,
             includes: build.includes,
@@ -136,7 +138,7 @@ impl Project {
             sources: Vec::new(),
             includes: Vec::new(),
             cuda_flags: Vec::new(),
-            oldest: 0,
+            capabilities: Capabilities::default(),
             spec_digest: spec_digest::of(&spec)?,
             spec,
             source_digest: String::new(),
@@ -148,13 +150,13 @@ impl Project {
     /// # Errors
     /// It is for none of them.
     pub fn of_archs(&self, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
-        let fit: Vec<u32> = archs.iter().copied().filter(|arch| *arch >= self.oldest).collect();
+        let fit: Vec<u32> = archs.iter().copied().filter(|arch| self.capabilities.cover(*arch)).collect();
         anyhow::ensure!(
             !fit.is_empty() || archs.is_empty(),
-            "{} is for sm_{} and later, by the cuda-capabilities of its build.toml, and not for sm_{}",
+            "{} is not for {}: the cuda-capabilities of its build.toml are {}",
             self.name,
-            self.oldest,
-            archs.iter().max().copied().unwrap_or(0)
+            archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>().join(", "),
+            self.capabilities.shown()
         );
         Ok(fit)
     }

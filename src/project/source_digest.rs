@@ -1,5 +1,5 @@
 //! A digest of what determines a project's code and its expected results: the text of every file that a compiler may read,
-//! in which comments and white space do not count, the flags, and the oracles in Python.
+//! in which comments and white space do not count, the flags, capabilities with a suffix, and the oracles in Python.
 //!
 //! Compilers are let read no other file of the project (`compile/unit.rs`), so the digest covers what they read.
 //!
@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 use walkdir::{DirEntry, WalkDir};
 
 use super::build_toml::BuildToml;
+use super::capabilities::Capabilities;
 pub(crate) use super::path::ENDINGS;
 use super::spec::{OracleRef, Spec};
 
@@ -34,6 +35,11 @@ pub(super) fn of(root: &Path, build: &BuildToml, spec: &Spec) -> Result<String> 
     field(build.cuda_flags.len().to_string().as_bytes());
     for flag in &build.cuda_flags {
         field(flag.as_bytes());
+    }
+    // A project without such code has the digest that it had before there was this field.
+    for (source, capability) in Capabilities::of(&build.kernels).with_suffix() {
+        field(name(source));
+        field(capability.bare().as_bytes());
     }
     for list in [&build.sources, &build.includes] {
         field(list.len().to_string().as_bytes());

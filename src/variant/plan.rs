@@ -207,7 +207,7 @@ fn cuda_unit(
         flags.push(flag.to_owned());
     }
     flags.extend(definitions(project));
-    flags.extend(archs.iter().map(|arch| arch.gencode()));
+    flags.extend(archs.iter().map(|arch| format!("-gencode={}", arch.gencode())));
     flags.extend(include.iter().map(|path| format!("-I{}", path.display())));
     if let Some((_, why)) = flags::refused(own) {
         bail!("{why}");

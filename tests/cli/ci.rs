@@ -78,7 +78,12 @@ impl Lab for Machine {
             compiler: toolchain.version.clone(),
             targets: archs
                 .iter()
-                .map(|arch| Target { arch: *arch, library: PathBuf::new(), units: vec![unit(self.spilled)] })
+                .map(|arch| Target {
+                    arch: *arch,
+                    features: None,
+                    library: PathBuf::new(),
+                    units: vec![unit(self.spilled)],
+                })
                 .collect(),
             compiled: 0,
         })
@@ -137,7 +142,7 @@ fn project(root: &Path) -> Project {
         sources: Vec::new(),
         includes: Vec::new(),
         cuda_flags: Vec::new(),
-        oldest: 0,
+        capabilities: kernels::project::Capabilities::default(),
         spec: Spec {
             operations: ["rms_norm", "add_rms_norm"]
                 .into_iter()

@@ -1005,5 +1005,5 @@ fn attention_is_for_sm_80_and_later() {
     let project = Project::open(&root).unwrap();
     assert_eq!(project.of_archs(&[75, 80, 90]).unwrap(), [80, 90]);
     let why = project.of_archs(&[75]).unwrap_err().to_string();
-    assert!(why.contains("sm_80 and later"), "{why}");
+    assert!(why.contains("not for sm_75") && why.contains("8.0"), "{why}");
 }

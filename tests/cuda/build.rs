@@ -459,6 +459,37 @@ fn the_digest_is_of_the_device_code_alone() {
     }
 }
 
+/// `setmaxnreg` and `wgmma` are in 9.0a alone: a list that names it says so to the compiler, and which cards are left.
+#[test]
+fn code_for_one_architecture_is_compiled_where_the_capabilities_name_its_suffix() {
+    let project = Project::new();
+    let plain = project.compiled("--arch 90").1;
+    project.edit("build.toml", "depends = []", "depends = []\ncuda-capabilities = [\"8.0\", \"9.0\"]");
+    let (compiled, digest) = project.compiled("--arch 90");
+    assert_eq!((compiled, &digest), (0, &plain));
+    // Nothing of 9.0a is used yet; the unit is compiled anew, and so are others' caches.
+    project.edit("build.toml", "\"9.0\"", "\"9.0a\"");
+    assert_eq!(project.compiled("--arch 90").0, 1);
+    let special = "\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n  asm volatile(\"setmaxnreg.dec.sync.aligned.u32 64;\");\n#endif\n  __syncthreads();";
+    project.edit("include/kernels.cuh", "\n  __syncthreads();", special);
+    let report = project.build("--json --arch 80,90").json();
+    let codes = |report: &Value| -> Vec<String> {
+        report["targets"].as_array().unwrap().iter().map(|target| target["code"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(codes(&report), ["sm_80", "sm_90a"]);
+    assert_ne!(project.compiled("--arch 90").1, plain);
+    project.build("--arch 90").expect(0, &["sm_90a"]);
+    // Without the guard the older code does not compile, and without the suffix nothing does.
+    project.edit("include/kernels.cuh", "#ifdef __CUDA_ARCH_FEAT_SM90_ALL", "#if 1");
+    project.build("--arch 80").expect(1, &["does not compile for sm_80", "setmaxnreg"]);
+    project.edit("build.toml", "\"8.0\", \"9.0a\"", "\"9.0a\"");
+    project.build("--arch 90").expect(0, &["sm_90a"]);
+    project.build("--arch 100").expect(1, &["not for sm_100", "9.0a"]);
+    assert_eq!(codes(&project.build("--json --arch 80,90,100").json()), ["sm_90a"]);
+    project.edit("build.toml", "\"9.0a\"", "\"9.0\"");
+    project.build("--arch 90").expect(1, &["does not compile for sm_90:", "setmaxnreg"]);
+}
+
 /// Host code is compiled once if it is the same for all architectures; the library is identical to that of a build for
 /// one architecture.
 #[test]
