@@ -2,7 +2,9 @@
 """Judges many changes of the program with one compilation.
 
 cargo-mutants compiles the program anew for each change, a minute or two each. Here all of a sample are compiled in, each behind a
-condition, and a run of the tests switches one on: the number of it is in a file that the program reads once.
+condition, and a run of the tests switches one on: the number of it is in a file that the program reads once. First each test is
+run alone without a change, and notes which of the conditions it evaluates; a change is then judged by the tests that reach it,
+the quickest first, until one fails.
 
     tests/mutants_at_once.py --count 200 --seed 1 [--minutes 60] [--jobs 2] [FILE...]
     tests/mutants_at_once.py --count 200 --plan        # only compiles
@@ -11,9 +13,10 @@ condition, and a run of the tests switches one on: the number of it is in a file
 
 FILE: only changes of these files; with --diff only of lines that differ from origin/main. The list of changes is that of
 `cargo mutants --list --json` with .cargo/mutants.toml. What cannot be switched (in constants, behind `impl Trait`) is counted
-apart. Needs cargo-mutants, and Python's tree-sitter and tree-sitter-rust, but for --planned. Each job has copies of the programs,
-with the name of a file of its own in them. A test that fails without any change, for want of a tool on this machine, is left out
-and named. Results are in target/mutants/at-once.jsonl, one a line.
+apart. Needs cargo-mutants, and Python's tree-sitter and tree-sitter-rust, but for --planned. With the environment that `./test`
+gives its tests (KERNELS_NVCC, KERNELS_PYTHON), `--programs lib,cli,cheats,cuda` judges by the tests with nvcc too. Each job has
+copies of the programs, with the name of a file of its own in them. A test that fails without any change, for want of a tool on
+this machine, is left out and named. Results are in target/mutants/at-once.jsonl, one a line.
 """
 import argparse
 import concurrent.futures
@@ -35,22 +38,19 @@ OUT = ROOT / "target" / "mutants"
 TREE = OUT / "tree"
 # Of equal lengths, so that one can stand for the other in a program.
 SWITCH = "on-{:03}".format
-# The tests of a room, the quickest first: a test program, and a part of the names of its tests.
-QUICK_CHEATS = ["all_code_paths", "every_timed_launch", "a_launch_faster", "a_slot_that_is_wrong", "what_is_wrong_in_all",
-                "a_round_for_which", "a_code_path_that_loses", "verify_says"]
-TESTS = {
-    "verify": [("lib", ["verify::", "bench::"]), ("cheats", QUICK_CHEATS), ("cli", ["types::"]), ("cheats", ["without_a_card"])],
-    "bench": [("lib", ["verify::", "bench::"]), ("cheats", QUICK_CHEATS), ("cli", ["evidence::"]), ("cheats", ["without_a_card"])],
-    "compile": [("lib", ["compile::"]), ("cheats", ["verify_says"]), ("cli", ["card::"]), ("cuda", ["build::"])],
-    "evidence": [("lib", ["evidence::"]), ("cli", ["evidence::", "ci::", "e2e::"])],
-    "install": [("lib", ["install::"]), ("cli", ["add::", "manage::", "edits::", "versions::", "team::", "sources::", "hostile::"])],
-    "check": [("lib", ["check::"]), ("cli", ["check::", "project::", "init::"])],
-}
 ON = """
 /// Whether a change is switched on.
 pub mod mutant {
+    use std::sync::{OnceLock, atomic::{AtomicBool, Ordering}};
+    static REACHED: [AtomicBool; %d] = [const { AtomicBool::new(false) }; %d];
     pub fn on(number: u32) -> bool {
-        static ON: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+        use std::io::Write;
+        static ON: OnceLock<u32> = OnceLock::new();
+        if !REACHED[number as usize].swap(true, Ordering::Relaxed)
+            && let Ok(mut file) = std::fs::OpenOptions::new().append(true).open("%s.reached")
+        {
+            let _ = file.write_all(format!("{number} ").as_bytes());
+        }
         *ON.get_or_init(|| std::fs::read_to_string("%s").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)) == number
     }
 }
@@ -183,7 +183,7 @@ def plant(mutants, dropped):
         if source and len(source.bytes) > source.root.end_byte:
             data += source.bytes[source.root.end_byte:]
         if name == "src/lib.rs":
-            data += (ON % (OUT / SWITCH(0))).encode()
+            data += (ON % (len(mutants) + 1, len(mutants) + 1, OUT / SWITCH(0), OUT / SWITCH(0))).encode()
         if to.is_symlink() or not to.exists() or to.read_bytes() != data:
             to.unlink(missing_ok=True)
             to.write_bytes(data)
@@ -235,30 +235,56 @@ class Job:
             self.programs[name].write_bytes(data)
             self.programs[name].chmod(0o755)
 
-    def judged(self, number, room, seconds, left_out):
-        """The tests that fail while a mutant is on, and how long they took."""
+    def tests(self):
+        """The names of all tests, each behind its program's."""
+        for name in self.programs.keys() - {"program"}:
+            listed = subprocess.run([self.programs[name], "--list", "--format=terse"], cwd=TREE, check=True, capture_output=True, text=True)
+            yield from ((name, line.removesuffix(": test")) for line in listed.stdout.splitlines() if line.endswith(": test"))
+
+    def run(self, number, program, tests, seconds):
+        """Those of a program's tests that fail while a change is on, or a word for what else went wrong."""
         self.switch.write_text(str(number))
+        environment = {**os.environ, "KERNELS_PROGRAM": str(self.programs.get("program", "")), "RUST_TEST_THREADS": self.threads}
+        # With all that the tests have started.
+        limit = ["timeout", "--kill-after=2", f"{seconds:.0f}"]
+        ended = subprocess.run([*limit, self.programs[program], "--quiet", "--exact", *tests], cwd=TREE, env=environment,
+                               capture_output=True, text=True, errors="replace", start_new_session=True)
+        self.switch.write_text("0")
+        if ended.returncode == 0:
+            return []
+        if ended.returncode == 124:
+            return [f"no end within {seconds:.0f} s"]
+        return re.findall(r"^    (\S+)$", ended.stdout, re.M) or [f"{program} ended with {ended.returncode}"]
+
+    def reached(self, program, test):
+        """Runs a test without a change: whether it passes, its seconds, and the changes that it reaches."""
+        file = pathlib.Path(f"{self.switch}.reached")
+        file.write_text("")
         begun = time.time()
-        program = str(self.programs.get("program", ""))
-        environment = {**os.environ, "KERNELS_PROGRAM": program, "RUST_TEST_THREADS": self.threads}
-        skip = [word for test in sorted(left_out) for word in ("--skip", test)]
-        try:
-            for name, filters in TESTS[room]:
-                # A minute or more, for what nothing else noticed.
-                if name not in self.programs or seconds < 120 and filters == ["without_a_card"]:
-                    continue
-                # With all that the tests have started.
-                limit = ["timeout", "--kill-after=2", f"{max(5, seconds - (time.time() - begun)):.0f}"]
-                ended = subprocess.run([*limit, self.programs[name], "--quiet", *filters, *skip], cwd=TREE, env=environment,
-                                       capture_output=True, text=True, errors="replace", start_new_session=True)
-                if ended.returncode == 124:
-                    return ["timeout"] if name == "lib" else [], time.time() - begun
-                if ended.returncode != 0:
-                    failed = re.findall(r"^    (\S+)$", ended.stdout, re.M)
-                    return failed or [f"{name} ended with {ended.returncode}"], time.time() - begun
-            return [], time.time() - begun
-        finally:
-            self.switch.write_text("0")
+        failed = self.run(0, program, [test], 300)
+        numbers = sorted({int(number) for number in file.read_text().split()})
+        file.unlink()
+        return {"program": program, "test": test, "passes": not failed, "seconds": round(time.time() - begun, 2), "reaches": numbers}
+
+    def judged(self, number, tests, seconds):
+        """The tests that fail while a change is on, and how long they took. `tests`: those that reach it."""
+        begun, tests = time.time(), sorted(tests, key=lambda test: test["seconds"])
+        while tests and time.time() - begun < seconds:
+            # Some seconds' worth at a time, of one program.
+            program, some, worth = tests[0]["program"], [], 0
+            for test in tests:
+                if test["program"] == program and (not some or worth + test["seconds"] < 3):
+                    some.append(test)
+                    worth += test["seconds"]
+            tests = [test for test in tests if test not in some]
+            failed = self.run(number, program, [test["test"] for test in some], 20 + 5 * worth)
+            if failed:
+                return failed, time.time() - begun
+        return [], time.time() - begun
+
+
+def read(file):
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def wilson(caught, count, z=1.96):
@@ -274,7 +300,7 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seconds", type=float, default=120, help="the most for one change")
+    parser.add_argument("--seconds", type=float, default=300, help="the most for one change")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--plan", action="store_true", help="compile, and judge nothing")
     parser.add_argument("--planned", action="store_true", help="judge what --plan compiled")
@@ -282,7 +308,7 @@ def main():
     parser.add_argument("--diff", action="store_true", help="changes of lines that differ from $BASE, origin/main")
     parser.add_argument("--strict", action="store_true", help="exit code 1 where under nine in ten are caught")
     arguments = parser.parse_args()
-    plan = OUT / "plan.json"
+    plan, log, reaching = OUT / "plan.json", OUT / "at-once.jsonl", OUT / "reached.jsonl"
     if not arguments.planned:
         everything = listed(arguments)
         if not everything:
@@ -294,54 +320,51 @@ def main():
         print(f"{len(everything)} changes, {len(mutants)} drawn, {len(planted)} can be switched", flush=True)
         named = [[number, mutants[number]["file"].split("/")[1], mutants[number]["name"]] for number in planted]
         plan.write_text(json.dumps({"programs": programs, "mutants": named}))
+        log.unlink(missing_ok=True)
+        reaching.unlink(missing_ok=True)
     if arguments.plan:
         return
     planned = json.loads(plan.read_text())
-    log = OUT / "at-once.jsonl"
-    if not arguments.planned:
-        log.unlink(missing_ok=True)
-    results = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    results, tests = read(log), read(reaching)
     threads = max(1, 2 * (os.cpu_count() or 1) // arguments.jobs)
     jobs, writing = queue.Queue(), threading.Lock()
     for number in range(1, arguments.jobs + 1):
         jobs.put(Job(number, planned["programs"], threads))
-    left_out = set()
+
+    def with_job(use):
+        job = jobs.get()
+        try:
+            return use(job)
+        finally:
+            jobs.put(job)
+
+    def note(kept, file, one):
+        with writing:
+            kept.append(one)
+            with file.open("a") as to:
+                to.write(json.dumps(one) + "\n")
+
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-
-        def judge(number, room, seconds):
-            job = jobs.get()
-            try:
-                return job.judged(number, room, seconds, left_out)
-            finally:
-                jobs.put(job)
-
-        rooms = {room for _, room, _ in planned["mutants"]}
-        while rooms:
-            unchanged = {room: pool.submit(judge, 0, room, 300) for room in sorted(rooms)}
-            for room, one in unchanged.items():
-                failed, seconds = one.result()
-                if left_out.issuperset(failed):
-                    rooms.remove(room)
-                    print(f"{room}: its tests take {seconds:.0f} s", flush=True)
-                for test in sorted(set(failed) - left_out):
-                    print(f"left out, for it fails without any change: {test}", flush=True)
-                left_out.update(failed)
+        known = {(test["program"], test["test"]) for test in tests}
+        missing = [test for test in with_job(lambda job: sorted(job.tests())) if test not in known]
+        list(pool.map(lambda test: note(tests, reaching, with_job(lambda job: job.reached(*test))), missing))
+        for test in tests:
+            if not test["passes"]:
+                print(f"left out, for it fails without any change: {test['program']} {test['test']}", flush=True)
+        print(f"{len(tests)} tests took {sum(test['seconds'] for test in tests):.0f} s, one by one", flush=True)
         end = time.time() + 60 * arguments.minutes
 
         def one(number, room, name):
             if time.time() > end:
                 return
-            failed, seconds = judge(number, room, arguments.seconds)
-            result = {"room": room, "name": name, "caught": failed, "seconds": round(seconds, 1)}
-            with writing:
-                results.append(result)
-                with log.open("a") as file:
-                    file.write(json.dumps(result) + "\n")
-                print(f"{'caught' if failed else 'MISSED'} {seconds:5.1f} s  {name}  {' '.join(failed[:1])}", flush=True)
+            by = [test for test in tests if test["passes"] and number in test["reaches"]]
+            failed, seconds = with_job(lambda job: job.judged(number, by, arguments.seconds))
+            note(results, log, {"room": room, "name": name, "caught": failed, "seconds": round(seconds, 1), "reached": len(by)})
+            print(f"{'caught' if failed else 'MISSED'} {seconds:5.1f} s  {name}  {' '.join(failed[:1]) or f'reached by {len(by)}'}", flush=True)
 
         done = {(result["room"], result["name"]) for result in results}
         list(pool.map(lambda mutant: one(*mutant), [mutant for mutant in planned["mutants"] if tuple(mutant[1:]) not in done]))
-    for name in [*TESTS, "all"]:
+    for name in [*sorted({result["room"] for result in results}), "all"]:
         some = [one for one in results if name in (one["room"], "all")]
         if some:
             caught = sum(1 for one in some if one["caught"])

@@ -314,7 +314,7 @@ fn torch_help() -> String {
     let defaults: Vec<String> = arch::defaults().iter().map(u32::to_string).collect();
     format!(
         "Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its \
-         cuda-capabilities, else for {} with PTX",
+         cuda-capabilities, else for {} with PTX, and for the processor of the C++ compiler (CXX)",
         and(&defaults)
     )
 }

@@ -93,7 +93,13 @@ fn show(output: Output) -> ExitCode {
     let rows = show_candidates(used.as_ref().ok(), output);
     match &host {
         Ok(host) => {
-            output.line(format!("host   {}  {}  {}", host.version, host.origin, style::faint(host.path.display())));
+            let cpu = if host.is_native() { String::new() } else { format!(" for {}", host.cpu) };
+            output.line(format!(
+                "host   {}{cpu}  {}  {}",
+                host.version,
+                host.origin,
+                style::faint(host.path.display())
+            ));
         }
         Err(error) => output.line(format!("{} {error}", style::bad("host  "))),
     }
@@ -187,5 +193,6 @@ pub(super) fn host_json(host: &HostCompiler) -> Value {
         "path": host.path.to_string_lossy(),
         "version": host.version,
         "origin": host.origin,
+        "cpu": host.cpu,
     })
 }

@@ -24,7 +24,7 @@ pub(crate) use sass::Opcodes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::base::arch::{Capability, Limits};
@@ -146,6 +146,14 @@ pub fn build(
     let root =
         project.root.canonicalize().with_context(|| format!("cannot read the project {}", project.root.display()))?;
     let host = HostCompiler::find()?;
+    if !host.is_native() {
+        let HostCompiler { cpu, origin, path, .. } = &host;
+        bail!(
+            "{} (found through {origin}) compiles for {cpu}, and launchers are loaded by this machine: unset {origin}; only \
+             `kernels build --torch` builds for another processor",
+            path.display()
+        );
+    }
     if let Some(why) = confine::compiler::unprotected() {
         tell(why);
     }

@@ -49,8 +49,16 @@ pub(crate) const UNREADABLE: &str = ": compilers read, of a project, the source 
      of the sources and in `include` of build.toml, which the project's digest covers; give the file such an ending, or list \
      its folder";
 
-/// A hint if a compiler was kept from reading a file.
+/// A hint if a compiler was kept from reading a file, or from starting its assembler: a cross compiler's lies elsewhere.
 pub(crate) fn unreadable(said: &str) -> String {
+    let tool = said.split_once("cannot execute '").and_then(|(_, rest)| rest.split_once("': execv: Permission denied"));
+    if let Some((tool, _)) = tool {
+        let folder = Path::new(tool).parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
+        return format!(
+            "\na compiler may start only what lies in PATH or beside it: add {} to the end of PATH",
+            folder.display()
+        );
+    }
     if said.contains("Permission denied") { format!("\na file cannot be read{UNREADABLE}") } else { String::new() }
 }
 
@@ -120,6 +128,13 @@ mod tests {
         let text = b"out o's/a.o : a\\ b's.cu \\\n    include/x\\#1.cuh \\\n  c$$d.h\n";
         let paths: Vec<_> = prerequisites(text).iter().map(|path| path.display().to_string()).collect();
         assert_eq!(paths, ["a b's.cu", "include/x#1.cuh", "c$d.h"]);
+    }
+
+    #[test]
+    fn a_tool_outside_of_path_is_named_with_its_folder() {
+        let said = "g++: fatal error: cannot execute '/usr/bin/../bin/as': execv: Permission denied";
+        assert!(unreadable(said).contains("add /usr/bin to the end of PATH"));
+        assert!(unreadable("x.cu:1: ../y.h: Permission denied").contains("a file cannot be read"));
     }
 
     #[test]

@@ -495,6 +495,7 @@ mod tests {
             path: path.into(),
             version: version.to_owned(),
             origin: "CXX".to_owned(),
+            cpu: "x86_64".to_owned(),
         };
         let gcc = host("/usr/bin/g++", "g++ 12.2.0");
         let first = identity(&toolchain, &gcc);

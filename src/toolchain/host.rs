@@ -1,6 +1,7 @@
 //! The host compiler that nvcc uses.
 
 use std::env;
+use std::env::consts::ARCH;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ pub(crate) struct HostCompiler {
     pub(crate) version: String,
     /// The source of its path: `NVCC_CCBIN`, `CXX`, `PATH`.
     pub(crate) origin: String,
+    /// The processor that it compiles for, as `-dumpmachine` says: `x86_64`, `aarch64`.
+    pub(crate) cpu: String,
 }
 
 impl HostCompiler {
@@ -48,7 +51,19 @@ impl HostCompiler {
 
     fn at(path: PathBuf, origin: &str, known: &Known) -> Result<Self, ToolchainError> {
         let said = known.version(&path).map_err(|why| ToolchainError(format!("{why} (found through {origin})")))?;
-        Ok(Self { version: said.lines().next().unwrap_or_default().trim().to_owned(), path, origin: origin.to_owned() })
+        let version = said.lines().next().unwrap_or_default().trim().to_owned();
+        let machine = known.says(&path, "-dumpmachine").unwrap_or_default();
+        let cpu = match machine.trim().split('-').next() {
+            Some("arm64") => "aarch64",
+            Some("") | None => ARCH,
+            Some(cpu) => cpu,
+        };
+        Ok(Self { version, cpu: cpu.to_owned(), path, origin: origin.to_owned() })
+    }
+
+    /// Whether its programs run on this processor.
+    pub(crate) fn is_native(&self) -> bool {
+        self.cpu == ARCH
     }
 }
 

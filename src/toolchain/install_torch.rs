@@ -2,21 +2,16 @@
 //!
 //! The linker needs only a library's symbols: stubs with the same symbols and no code take 20 MB, the libraries 900 MB.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use object::LittleEndian;
-use object::elf::{STB_WEAK, STT_OBJECT};
-use object::read::ReadCache;
-use object::read::elf::{ElfFile64, Sym as _};
 use zip::ZipArchive;
 
 use super::install::{Pip, Scratch, clear, failed, lock, swap};
+use super::stand_in::stand_in;
 use super::torch::{LIBRARIES, PINNED, Torch, at, installed};
-use super::{HostCompiler, ToolchainError, cache, clean};
+use super::{HostCompiler, ToolchainError, cache};
 
 /// pip's requirement with the hashes of both wheels.
 const PINS: &str = include_str!("torch_pins.txt");
@@ -75,7 +70,8 @@ pub(crate) fn install_torch(
         ))
     })?;
     for name in LIBRARIES {
-        stand_in(&site.join("torch/lib").join(name), name, &scratch.0, &host)?;
+        let library = site.join("torch/lib").join(name);
+        stand_in(&library, &library, &host)?;
     }
     whole(&site).map_err(|why| ToolchainError(format!("pip fetched torch, but {why}")))?;
     swap(&site, &target).map_err(|error| failed("put in place", &target, &error))?;
@@ -136,52 +132,4 @@ fn unpack(wheel: &Path, site: &Path) -> io::Result<()> {
         file.into_inner()?;
     }
     Ok(())
-}
-
-/// Replaces a library by a stub with the same soname and symbols.
-fn stand_in(library: &Path, soname: &str, scratch: &Path, host: &HostCompiler) -> Result<(), ToolchainError> {
-    let unreadable = |why: String| ToolchainError(format!("cannot read {}: {why}", library.display()));
-    let assembly = names(library).map_err(|error| unreadable(error.to_string()))?;
-    let source = scratch.join("names.s");
-    fs::write(&source, assembly).map_err(|error| failed("write", &source, &error))?;
-    let made: PathBuf = scratch.join(soname);
-    let output = clean(&mut Command::new(&host.path))
-        .current_dir(scratch)
-        .env("TMPDIR", scratch)
-        .args(["-shared", "-nostdlib", "-Wl,--build-id=none", "-Wl,--hash-style=gnu"])
-        .arg(format!("-Wl,-soname,{soname}"))
-        .arg("-o")
-        .arg(&made)
-        .arg(&source)
-        .output()
-        .map_err(|error| ToolchainError(format!("cannot run {}: {error}", host.path.display())))?;
-    if !output.status.success() {
-        return Err(ToolchainError(format!(
-            "{} cannot make a stand-in for {soname} ({}):\n{}",
-            host.path.display(),
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        )));
-    }
-    fs::rename(&made, library).map_err(|error| failed("put in place", library, &error))
-}
-
-/// The symbols of a library as assembly: functions and data, strong and weak. Each has an address of its own: for every
-/// weak symbol, GNU ld compares all symbols at the same address, which takes ten seconds per link where that is one.
-fn names(library: &Path) -> Result<String, Box<dyn std::error::Error>> {
-    let cache = ReadCache::new(File::open(library)?);
-    let elf = ElfFile64::<LittleEndian, _>::parse(&cache)?;
-    let symbols = elf.elf_dynamic_symbol_table();
-    let mut text = ".section .note.GNU-stack,\"\",@progbits\n.text\n".to_owned();
-    for (_, symbol) in symbols.enumerate() {
-        let name = symbol.name(LittleEndian, symbols.strings())?;
-        if name.is_empty() || symbol.is_undefined(LittleEndian) {
-            continue;
-        }
-        let name = std::str::from_utf8(name)?;
-        let binding = if symbol.st_bind() == STB_WEAK { "weak" } else { "globl" };
-        let kind = if symbol.st_type() == STT_OBJECT { "object" } else { "function" };
-        writeln!(text, ".{binding} \"{name}\"\n.type \"{name}\",@{kind}\n\"{name}\":.byte 0")?;
-    }
-    Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Caches the `--version` output of compilers by file identity: starting nvcc takes longer than an unchanged build should.
+//! Caches what compilers say of themselves by file identity: starting nvcc takes longer than an unchanged build should.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::{ask, cache};
 pub(crate) struct Known {
     /// The cache file; `None` disables the cache.
     file: Option<PathBuf>,
-    /// Output by path and file metadata.
+    /// Output by path, file metadata and option.
     said: Mutex<BTreeMap<String, String>>,
 }
 
@@ -35,14 +35,19 @@ impl Known {
 
     /// The output of `program --version`.
     pub(super) fn version(&self, program: &Path) -> Result<String, String> {
-        let name = self.file.as_ref().and_then(|_| identity(program));
+        self.says(program, "--version")
+    }
+
+    /// The output of a program that is given one option.
+    pub(super) fn says(&self, program: &Path, option: &str) -> Result<String, String> {
+        let name = self.file.as_ref().and_then(|_| identity(program)).map(|name| format!("{name} {option}"));
         if let Some(name) = &name
             && let Ok(said) = self.said.lock()
             && let Some(said) = said.get(name)
         {
             return Ok(said.clone());
         }
-        let answer = ask(program, "--version")?;
+        let answer = ask(program, option)?;
         if let (Some(name), Some(file)) = (name, &self.file) {
             self.keep(name, &answer, file);
         }

@@ -6,6 +6,7 @@ mod host;
 mod install;
 mod install_torch;
 mod known;
+mod stand_in;
 mod torch;
 mod version;
 
@@ -14,6 +15,7 @@ pub(crate) use host::HostCompiler;
 pub(crate) use install::install;
 pub(crate) use install_torch::install_torch;
 pub(crate) use known::Known;
+pub(crate) use stand_in::stand_in;
 pub(crate) use torch::{LIBRARIES as TORCH_LIBRARIES, PINNED as PINNED_TORCH, Torch};
 pub(crate) use version::Version;
 

@@ -59,10 +59,10 @@ const MATHEMATICS: [(&str, &str, usize); 9] = [
     ("hypotf", "float", 2),
 ];
 
-/// The base symbol version of glibc on this processor.
-const OLDEST: &str = if cfg!(target_arch = "aarch64") { "GLIBC_2.17" } else { "GLIBC_2.2.5" };
-
-pub(super) fn of(symbol: &str) -> Option<String> {
+/// A definition for a symbol, for this processor.
+pub(super) fn of(symbol: &str, cpu: &str) -> Option<String> {
+    // glibc's first version there.
+    let oldest = if cpu == "aarch64" { "GLIBC_2.17" } else { "GLIBC_2.2.5" };
     if let Some(known) = ALL.iter().find(|known| known.symbol == symbol) {
         return Some(known.code.to_owned());
     }
@@ -73,7 +73,7 @@ pub(super) fn of(symbol: &str) -> Option<String> {
     };
     // Declared under another name, because log2 is a compiler builtin.
     Some(format!(
-        "extern \"C\" {{ {of} old_{name}({parameters});\n__asm__(\".symver old_{name},{name}@{OLDEST}\");\n\
+        "extern \"C\" {{ {of} old_{name}({parameters});\n__asm__(\".symver old_{name},{name}@{oldest}\");\n\
          HIDDEN {of} new_{name}({parameters}) __asm__(\"{name}\");\n\
          HIDDEN {of} new_{name}({parameters}) {{ return old_{name}({values}); }} }}"
     ))

@@ -17,7 +17,7 @@ use crate::compile::key::Key;
 use crate::compile::nvcc::no_room;
 use crate::compile::store::{Store, Work};
 use crate::confine::compiler::Cell;
-use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean};
+use crate::toolchain::{HostCompiler, TORCH_LIBRARIES, Toolchain, Torch, clean, stand_in};
 
 const LIBRARY: &str = "library.so";
 
@@ -58,11 +58,19 @@ pub(super) fn library(
     let cudart = cudart(toolchain)?;
     let soname = cudart.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let work = store.work()?;
+    let mut libraries: Vec<PathBuf> = TORCH_LIBRARIES.iter().map(|name| torch.libraries().join(name)).collect();
+    libraries.push(cudart);
+    let provided = abi::provided(libraries.iter().map(PathBuf::as_path))?;
+    if !host.is_native() {
+        // Names are the same on every processor, and a linker needs no more of these.
+        for library in &mut libraries {
+            let foreign = work.path.join(library.file_name().unwrap_or_default());
+            stand_in(library, &foreign, host)?;
+            *library = foreign;
+        }
+    }
     let linker =
-        Linker { plan, objects: named(plan, objects, &work)?, toolchain, host, torch, cudart: &cudart, work: &work };
-    let torch_libraries: Vec<PathBuf> = TORCH_LIBRARIES.iter().map(|name| torch.libraries().join(name)).collect();
-    let libraries = torch_libraries.iter().chain([&cudart]);
-    let provided = abi::provided(libraries.map(PathBuf::as_path))?;
+        Linker { plan, objects: named(plan, objects, &work)?, toolchain, host, libraries: &libraries, work: &work };
     let (needs, compat) = linker.link_for_all(&provided, &soname)?;
     let facts = Facts { libraries: needs.libraries, compat };
     let folder = store.put(&key, &work, &[LIBRARY], &facts)?;
@@ -74,8 +82,8 @@ struct Linker<'a> {
     objects: Vec<PathBuf>,
     toolchain: &'a Toolchain,
     host: &'a HostCompiler,
-    torch: &'a Torch,
-    cudart: &'a Path,
+    /// torch's, and the CUDA runtime.
+    libraries: &'a [PathBuf],
     work: &'a Work,
 }
 
@@ -97,7 +105,7 @@ impl Linker<'_> {
                 .iter()
                 .filter_map(Violation::symbol)
                 .filter(|symbol| compat.iter().all(|known| known != symbol))
-                .filter_map(|symbol| Some((symbol, compat::of(symbol)?)))
+                .filter_map(|symbol| Some((symbol, compat::of(symbol, &self.host.cpu)?)))
                 .collect();
             if replaceable.is_empty() {
                 let lines: Vec<String> = violations.iter().map(|one| format!("  {one}")).collect();
@@ -128,17 +136,13 @@ impl Linker<'_> {
             fs::write(folder.join("compat.cpp"), source).with_context(cannot)?;
             command.args(["-std=c++17", "compat.cpp"]);
         }
-        command.arg("-L").arg(self.torch.libraries());
         command.args(["-Wl,--as-needed", "-Wl,--build-id=none"]);
         command.arg(format!("-Wl,--version-script={}", exports.display()));
-        for library in TORCH_LIBRARIES {
-            command.arg(format!("-l:{library}"));
-        }
-        command.arg(self.cudart);
+        command.args(self.libraries);
         let output = Cell::new(&self.host.path, self.toolchain.root())
             // All of the cache's objects: another build may put a new folder in the place of one of these.
             .reads(self.objects.iter().filter_map(|object| object.ancestors().nth(2)))
-            .reads([self.torch.libraries().as_path(), self.cudart])
+            .reads(self.libraries)
             .writes(folder)
             .output(&mut command)
             .with_context(|| format!("cannot run {}", self.host.path.display()))?;

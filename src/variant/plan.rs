@@ -58,7 +58,7 @@ impl Plan {
             units: Vec::new(),
             id: String::new(),
             placeholder: format!("_{}_cuda_{TAIL}", project.build.python_name()),
-            name: variant_name(project.stable_abi, cuda),
+            name: variant_name(project.stable_abi, cuda, &host.cpu),
             archs: Vec::new(),
             notes: Vec::new(),
         };
@@ -166,15 +166,8 @@ fn cuda(project: &TorchProject, toolchain: &Toolchain) -> Result<Version> {
 }
 
 /// The folder's name, from which the Hub's loader chooses a variant.
-fn variant_name(abi: Version, cuda: Version) -> String {
-    format!(
-        "torch-stable-abi{}{}-cu{}{}-{}-linux",
-        abi.major,
-        abi.minor,
-        cuda.major,
-        cuda.minor,
-        std::env::consts::ARCH
-    )
+fn variant_name(abi: Version, cuda: Version, cpu: &str) -> String {
+    format!("torch-stable-abi{}{}-cu{}{}-{cpu}-linux", abi.major, abi.minor, cuda.major, cuda.minor)
 }
 
 /// Macros for every file, the same as kernel-builder's.

@@ -15,13 +15,13 @@ use serde_json::Value;
 const VARIANT: &str = "torch-stable-abi211-cu130-x86_64-linux";
 
 /// The project of tests/torch, and a private cache with torch's headers and the objects that all tests share.
-struct Project {
-    test: Test,
-    root: PathBuf,
+pub(crate) struct Project {
+    pub(crate) test: Test,
+    pub(crate) root: PathBuf,
 }
 
 impl Project {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::named("scale-by")
     }
 
@@ -58,7 +58,7 @@ impl Project {
         self.write(path, &text.replace(from, to));
     }
 
-    fn command(&self, options: &str) -> Command {
+    pub(crate) fn command(&self, options: &str) -> Command {
         let mut command = self.test.command();
         command
             .current_dir(&self.root)

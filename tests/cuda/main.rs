@@ -19,6 +19,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod aarch64;
 mod build;
 mod build_torch;
 mod ci;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Test, names, not_run, wait_until};
+use crate::support::{Test, cuda::debian, names, not_run, wait_until};
 
 const SECRET: &str = "sk-that-no-node-may-see";
 
@@ -21,16 +21,16 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Option<Self> {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm");
-        let setup = Command::new(scripts.join("setup")).output().unwrap();
-        if !setup.status.success() {
-            not_run(&format!("the Slurm engine: {}", String::from_utf8_lossy(&setup.stderr).trim()));
-            return None;
-        }
-        let root = PathBuf::from(String::from_utf8(setup.stdout).unwrap().trim());
+        let root = match debian("slurm") {
+            Ok(root) => root,
+            Err(why) => {
+                not_run(&format!("the Slurm engine: {why}"));
+                return None;
+            }
+        };
         // The paths of sockets are short.
         let folder = tempfile::TempDir::with_prefix_in("ks-", "/tmp").unwrap();
-        let mut command = Command::new(scripts.join("cluster"));
+        let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm/cluster"));
         command.arg(&root).arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap());

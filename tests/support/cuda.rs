@@ -48,6 +48,17 @@ pub fn cache() -> PathBuf {
         .join("cuda")
 }
 
+/// What `tests/debian` unpacks, or why it cannot.
+pub fn debian(name: &str) -> Result<PathBuf, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/debian");
+    let unpacked = Command::new(script).arg(name).output().unwrap();
+    if unpacked.status.success() {
+        Ok(String::from_utf8(unpacked.stdout).unwrap().trim().into())
+    } else {
+        Err(String::from_utf8_lossy(&unpacked.stderr).trim().to_owned())
+    }
+}
+
 /// Links the compiled objects of all tests, including earlier runs, into a test's own cache folder.
 pub fn share_objects(own: &Path) {
     fs::create_dir_all(own).unwrap();
