@@ -216,8 +216,11 @@ def compiled(mutants, programs):
             # Of a match that is not exhaustive any more, the hint names the arm.
             hints = [span for hint in message["message"]["children"] for span in hint["spans"]]
             for span in filter(lambda span: (TREE / span["file_name"]).is_relative_to(TREE), message["message"]["spans"] + hints):
-                lines = (TREE / span["file_name"]).read_text().splitlines()[span["line_start"] - 1:span["line_end"]]
-                dropped |= {int(n) for n in re.findall(r"mutant::on\((\d+)_u32\)", "\n".join(lines))}
+                lines = (TREE / span["file_name"]).read_text().splitlines()[span["line_start"] - 1:]
+                named = [re.findall(r"mutant::on\((\d+)_u32\)", line) for line in lines]
+                # The match may be named and its arm not: the next change in it, then.
+                own = sum(named[:span["line_end"] - span["line_start"] + 1], [])
+                dropped |= {int(number) for number in own or next(filter(None, named[:20]), [])}
         if len(dropped) == before:
             sys.exit(f"the changed program does not compile:\n{ended.stderr[-3000:]}")
 
@@ -357,7 +360,7 @@ def main():
         def one(number, room, name):
             if time.time() > end:
                 return
-            by = [test for test in tests if test["passes"] and number in test["reaches"]]
+            by = [test for test in tests if test["passes"] and number in test["reaches"] and test["program"] in planned["programs"]]
             failed, seconds = with_job(lambda job: job.judged(number, by, arguments.seconds))
             note(results, log, {"room": room, "name": name, "caught": failed, "seconds": round(seconds, 1), "reached": len(by)})
             print(f"{'caught' if failed else 'MISSED'} {seconds:5.1f} s  {name}  {' '.join(failed[:1]) or f'reached by {len(by)}'}", flush=True)

@@ -155,6 +155,25 @@ fn merging_a_file_does_what_git_does() {
 }
 
 #[test]
+fn an_executable_bit_is_an_edit() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude");
+    let guide = test.at(DEMO).join("guide.md");
+    let bit = |mode| fs::set_permissions(&guide, fs::Permissions::from_mode(mode)).unwrap();
+    bit(0o755);
+    assert_eq!(test.state(DEMO), "modified");
+    test.run("skills diff demo").expect(0, &["guide.md: old mode 644, new mode 755"]);
+    source(&test, "2", &LINES.replace("one", "ONE"));
+    test.run("skills update").expect(3, &["demo"]);
+    test.ok("skills update --merge");
+    assert_eq!(fs::metadata(&guide).unwrap().permissions().mode() & 0o111, 0o111);
+    assert!(fs::read_to_string(&guide).unwrap().starts_with("ONE"));
+    bit(0o644);
+    assert_eq!(test.state(DEMO), "current");
+}
+
+#[test]
 fn merging_keeps_modes_and_refuses_what_no_skill_can_hold() {
     let test = Test::new();
     edited(&test);
