@@ -55,7 +55,7 @@ pub(crate) fn unreadable(said: &str) -> String {
     if let Some((tool, _)) = tool {
         let folder = Path::new(tool).parent().and_then(|folder| folder.canonicalize().ok()).unwrap_or_default();
         return format!(
-            "\na compiler may start only what lies in PATH or beside it: add {} to the end of PATH",
+            "\na confined compiler starts only programs in PATH or in its own folder: add {} to the end of PATH",
             folder.display()
         );
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use object::{Architecture, Object as _, ObjectSection as _};
 
 use super::build_torch::Project;
-use crate::support::{Ran, cuda::debian, not_run};
+use crate::support::{Ran, cuda, not_run};
 
 /// Debian's cross compiler, and the loader of its programs, run by qemu.
 struct Cross {
@@ -64,7 +64,7 @@ fn section(library: &Path, name: &str) -> (Architecture, Vec<u8>) {
 
 #[test]
 fn a_cross_compiler_makes_the_variant_of_its_processor_with_the_same_machine_code_for_the_card() {
-    let root = match debian("aarch64") {
+    let root = match cuda::debian("aarch64") {
         Ok(root) => root,
         Err(why) => return not_run(&format!("the variant for aarch64: {why}")),
     };
@@ -79,7 +79,7 @@ fn a_cross_compiler_makes_the_variant_of_its_processor_with_the_same_machine_cod
     let ((cpu, kernels), (_, same)) = (section(&library(&there), ".nv_fatbin"), section(&library(&here), ".nv_fatbin"));
     assert_eq!(cpu, Architecture::Aarch64);
     assert!(kernels.len() > 1000 && kernels == same);
-    // It loads: all but Python's symbols and torch's comes from a system of 2018.
+    // It loads: what is neither Python's nor torch's nor CUDA's is in the system's libraries.
     let foreign = |name: &String| {
         !["Py", "_Py", "aoti_torch_", "torch_", "cuda", "__cuda", "libtorch", "libc10", "libcudart"]
             .iter()
@@ -89,11 +89,7 @@ fn a_cross_compiler_makes_the_variant_of_its_processor_with_the_same_machine_cod
     assert!(all.iter().any(|name| name.starts_with("Py")), "{all:?}");
     assert_eq!(all.into_iter().filter(foreign).collect::<Vec<_>>(), [""; 0]);
     // Launchers are loaded here.
-    let verify = || {
-        let mut command = project.test.command();
-        command.args(["build", &format!("{}/kernels/geglu", env!("CARGO_MANIFEST_DIR"))]);
-        command.env("CUDA_HOME", crate::support::cuda::home());
-        command
-    };
-    cross.compile(&mut verify()).expect(1, &["compiles for aarch64", "unset CXX", "kernels build --torch"]);
+    let mut command = project.test.command();
+    command.args(["build", concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/geglu")]).env("CUDA_HOME", cuda::home());
+    cross.compile(&mut command).expect(1, &["compiles for aarch64", "unset CXX", "kernels build --torch"]);
 }
