@@ -208,16 +208,31 @@ impl Bench<'_> {
                 Err(why) => trial.end(Outcome::NotBuilt, why),
             }
         }
-        self.verify(trials, &[self.smaller, self.others].concat());
+        self.verify(trials.iter_mut(), self.smaller);
         Ok(())
     }
 
+    /// Verifies with all other cases who is to be timed again. Where one of these is wrong, the next best take its place.
+    fn prove_best(&self, trials: &mut [Trial]) {
+        let whole = if self.smaller == self.deciding { &[] } else { self.deciding };
+        let cases = [self.others, whole, self.guards].concat();
+        let mut proved = Vec::new();
+        loop {
+            let best: Vec<usize> = best(trials).into_iter().filter(|at| !proved.contains(at)).collect();
+            if best.is_empty() {
+                return;
+            }
+            self.verify(trials.iter_mut().enumerate().filter(|(at, _)| best.contains(at)).map(|(_, trial)| trial), &cases);
+            proved.extend(best);
+        }
+    }
+
     /// Verifies those that are left, some at once.
-    fn verify(&self, trials: &mut [Trial], cases: &[TuneCase]) {
+    fn verify<'t>(&self, trials: impl Iterator<Item = &'t mut Trial>, cases: &[TuneCase]) {
         if cases.is_empty() {
             return;
         }
-        let mut alive: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
+        let mut alive: Vec<&mut Trial> = trials.filter(|trial| trial.is_alive()).collect();
         let all = alive.len();
         for (number, some) in alive.chunks_mut(self.beside).enumerate() {
             (self.tell)(number * self.beside, all, "verifying");
@@ -242,15 +257,12 @@ impl Bench<'_> {
 
     /// Times the first, which is the present row, and all others that are right, a turn each after the other, until one is
     /// left, the better of two is clear, or all turns were made. The first turn has the smaller cases in place of those that
-    /// decide; who is left is verified with these and the guards before they are timed.
+    /// decide. With these, the guards and the others the best are verified after it.
     pub(crate) fn time(&self, trials: &mut [Trial]) -> Result<()> {
         let (smaller, all) = (self.smaller != self.deciding, [self.deciding, self.guards].concat());
         for turn in 0..TURNS {
-            if turn == 1 {
-                self.verify(trials, if smaller { &all } else { self.guards });
-                for trial in trials.iter_mut().filter(|trial| trial.is_alive() && smaller) {
-                    trial.cases.clear();
-                }
+            if turn == 1 && smaller {
+                trials.iter_mut().filter(|trial| trial.is_alive()).for_each(|trial| trial.cases.clear());
             }
             let (cases, deciding) = if turn == 0 { (self.smaller, self.smaller) } else { (&all[..], self.deciding) };
             let mut order: Vec<usize> = (0..trials.len()).filter(|at| trials[*at].is_alive()).collect();
@@ -266,18 +278,19 @@ impl Bench<'_> {
                 self.turn(&mut trials[at], cases, deciding)?;
             }
             let Some((present, others)) = trials.split_first_mut() else { break };
-            anyhow::ensure!(
-                present.is_alive(),
-                "the present row cannot be timed: {}",
-                present.why.as_deref().unwrap_or("")
-            );
             if turn == 0 {
                 for other in others.iter_mut().filter(|other| other.is_alive()) {
                     if other.launches() == present.launches() {
                         other.end(Outcome::SameLaunch, "its launches are those of the present row");
                     }
                 }
+                self.prove_best(trials);
             }
+            anyhow::ensure!(
+                trials[0].is_alive(),
+                "the present row cannot be timed: {}",
+                trials[0].why.as_deref().unwrap_or("")
+            );
             if turn + 1 < TURNS {
                 halve(trials);
             }
@@ -329,18 +342,28 @@ fn is_clear(trials: &[Trial]) -> bool {
     before / own - 1.0 > 4.0 * scatter.max(its).max(LEAST_GAIN)
 }
 
-/// Leaves out who is behind the best, or behind the present row, by more than both scatter, and of the rest the slower half.
-fn halve(trials: &mut [Trial]) {
-    let mut alive: Vec<&mut Trial> = trials.iter_mut().filter(|trial| trial.is_alive()).collect();
-    alive.sort_by(|one, other| one.score().0.total_cmp(&other.score().0));
-    let Some((best, scatter)) = alive.first().map(|best| best.score()) else { return };
+/// Who is timed again: the faster half of those that are left, without those that are behind the best by more than both
+/// scatter; and the present row.
+fn best(trials: &[Trial]) -> Vec<usize> {
+    let mut alive: Vec<usize> = (0..trials.len()).filter(|at| trials[*at].is_alive()).collect();
+    alive.sort_by(|one, other| trials[*one].score().0.total_cmp(&trials[*other].score().0));
+    let Some((best, scatter)) = alive.first().map(|at| trials[*at].score()) else { return alive };
     let keep = alive.len().div_ceil(2).max(3);
-    for (place, trial) in alive.into_iter().enumerate().filter(|(_, trial)| trial.change.is_some()) {
-        let (score, own) = trial.score();
-        let behind = score / best - 1.0;
-        if place >= keep || behind > scatter + own + LEAST_GAIN {
-            let why = format!("{:.1} % behind the best after {} rounds", behind * 100.0, trial.rounds());
-            trial.end(Outcome::Behind, why);
-        }
+    let stays = |(place, at): (usize, usize)| {
+        let (score, own) = trials[at].score();
+        let near = place < keep && score / best - 1.0 <= scatter + own + LEAST_GAIN;
+        (near || trials[at].change.is_none()).then_some(at)
+    };
+    alive.into_iter().enumerate().filter_map(stays).collect()
+}
+
+/// Leaves out all others.
+fn halve(trials: &mut [Trial]) {
+    let stay = best(trials);
+    let Some(best) = stay.first().map(|at| trials[*at].score().0) else { return };
+    for (_, trial) in trials.iter_mut().enumerate().filter(|(at, trial)| trial.is_alive() && !stay.contains(at)) {
+        let behind = trial.score().0 / best - 1.0;
+        let why = format!("{:.1} % behind the best after {} rounds", behind * 100.0, trial.rounds());
+        trial.end(Outcome::Behind, why);
     }
 }
