@@ -32,6 +32,39 @@ __device__ __forceinline__ void load_words(Pack<T, 1>& pack, const T* at) {
   load<kCached>(pack, at, 0);
 }
 
+// What the loads of a pack bring. Joined only where the pack is used, so that the loads of several packs are in flight at once.
+template <typename T, int N>
+struct Words {
+  static_assert(Pack<T, N>::kBytes == 16, "four words");
+  uint32_t word[sizeof(T) == 2 ? 5 : 4];
+
+  __device__ __forceinline__ void fetch(const T* at) {
+    if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(at) % 4 != 0) {
+      word[0] = at[0].bits;
+#pragma unroll
+      for (int w = 0; w < 3; ++w) word[1 + w] = reinterpret_cast<const uint32_t*>(at + 1)[w];
+      word[sizeof(T) == 2 ? 4 : 0] = at[N - 1].bits;
+    } else {
+#pragma unroll
+      for (int w = 0; w < 4; ++w) word[w] = reinterpret_cast<const uint32_t*>(at)[w];
+    }
+  }
+  __device__ __forceinline__ void join(Pack<T, N>& pack, const T* at) const {
+#pragma unroll
+    for (int w = 0; w < 4; ++w) pack.word[w] = word[w];
+    if (sizeof(T) == 4 || reinterpret_cast<uintptr_t>(at) % 4 == 0) return;
+    pack.word[0] = word[0] | word[1] << 16;
+#pragma unroll
+    for (int w = 1; w < 4; ++w) pack.word[w] = __funnelshift_r(word[w], word[sizeof(T) == 2 ? w + 1 : 0], 16);
+  }
+};
+template <typename T>
+struct Words<T, 1> {
+  Pack<T, 1> pack;
+  __device__ __forceinline__ void fetch(const T* at) { load<kCached>(pack, at, 0); }
+  __device__ __forceinline__ void join(Pack<T, 1>& to, const T*) const { to = pack; }
+};
+
 // Adds what a row, where there is one, has from an element on.
 template <typename T, int N>
 __device__ __forceinline__ void add_words(float (&f)[N], const void* row, int element) {
@@ -69,6 +102,29 @@ __device__ __forceinline__ void prefetch_at(const void* data, const T* row, int 
     asm volatile("prefetch.global.L2 [%0];" ::"l"(reinterpret_cast<uintptr_t>(row + element) & ~uintptr_t{3}));
 }
 
+// Of scale and shift, each with its table: factor = weight * (one + factor), addend += bias * (one + factor). 1 comes last: a
+// tensor and its table may cancel each other.
+template <typename T, int N>
+__device__ __forceinline__ void affine_at(float (&factor)[N], float (&addend)[N], int element, const Arguments& a) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) factor[j] += a.one;
+  Pack<T, N> pack;
+  if (a.bias != nullptr) {
+    float bias[N];
+    load_words(pack, static_cast<const T*>(a.bias) + element);
+    unpack(pack, bias);
+#pragma unroll
+    for (int j = 0; j < N; ++j) addend[j] = fmaf(bias[j], factor[j], addend[j]);
+  }
+  if (a.weight != nullptr) {
+    float weight[N];
+    load_words(pack, static_cast<const T*>(a.weight) + element);
+    unpack(pack, weight);
+#pragma unroll
+    for (int j = 0; j < N; ++j) factor[j] *= weight[j];
+  }
+}
+
 // As combine: factor = weight * (one + scale + scale_table), addend = bias * (one + scale + scale_table) + shift + shift_table.
 template <typename T, int N>
 __device__ __forceinline__ void combine_at(float (&factor)[N], float (&addend)[N], const T* scale_row, const T* shift_row,
@@ -86,22 +142,7 @@ __device__ __forceinline__ void combine_at(float (&factor)[N], float (&addend)[N
     unpack(pack, addend);
     add_words<T>(addend, a.shift_table, element);
   }
-#pragma unroll
-  for (int j = 0; j < N; ++j) factor[j] += a.one;
-  if (a.bias != nullptr) {
-    float bias[N];
-    load_words(pack, static_cast<const T*>(a.bias) + element);
-    unpack(pack, bias);
-#pragma unroll
-    for (int j = 0; j < N; ++j) addend[j] = fmaf(bias[j], factor[j], addend[j]);
-  }
-  if (a.weight != nullptr) {
-    float weight[N];
-    load_words(pack, static_cast<const T*>(a.weight) + element);
-    unpack(pack, weight);
-#pragma unroll
-    for (int j = 0; j < N; ++j) factor[j] *= weight[j];
-  }
+  affine_at<T>(factor, addend, element, a);
 }
 
 }  // namespace adaln

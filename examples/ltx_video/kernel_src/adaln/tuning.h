@@ -29,7 +29,8 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 
 // What is compiled for accesses of 16 bytes: X(threads, packs). Each is two kernels (with and without gated residual) a
 // type and architecture. Wide rows have two kernels more, and two for accesses of one element.
-#define ADALN_LAYOUTS(X) X(8, 1) X(16, 1) X(32, 1) X(32, 2) X(64, 2) X(256, 1) X(512, 1) X(512, 2) X(512, 3) X(1024, 2)
+#define ADALN_LAYOUTS(X) \
+  X(8, 1) X(16, 1) X(32, 1) X(32, 2) X(64, 1) X(64, 2) X(128, 1) X(256, 1) X(512, 1) X(512, 2) X(512, 3) X(1024, 2)
 // The same for rows that are no whole number of 16 bytes, or begin between multiples of 16, at the same place in each tensor.
 #define ADALN_UNALIGNED_LAYOUTS(X) X(64, 2) X(512, 1) X(1024, 2)
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
@@ -40,6 +41,8 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 #define ADALN_GROUP_LAYOUTS(X)           \
   X(16, 8, 1, 4, false, 8, 80)           \
   X(16, 16, 1, 4, false, 8, 80)          \
+  X(16, 16, 2, 2, false, 6, 80)          \
+  X(16, 16, 2, 4, false, 5, 80)          \
   X(16, 32, 1, 4, false, 8, 80)          \
   X(16, 16, 3, 2, false, 4, 80)          \
   X(16, 32, 2, 2, false, 6, 80)          \
@@ -102,7 +105,9 @@ constexpr Tuning kTuning[] = {
     {75, 16, 32, kAny, {32, 1}, {32, 1}},     // 256: 4 rows a block, no barrier
     {75, 16, 40, 16383, {64, 2}, {64, 2}},
     {75, 16, 40, kAny, {32, 2}, {32, 2}},     // 320: less time by 10 %, and more by 5 % where there are 5,000 rows
-    {75, 16, 128, kAny, {64, 2}, {256, 1}},   // to 1024: 2 rows a block; gated 4761 x 704 100 % (64 x 2 94), 20000 x 400 100 (96)
+    {75, 16, 64, kAny, {64, 1}, {256, 1}},    // 512: 2 rows a block; adaln 30105 x 384, a modulation a row: 103 % (64 x 2 98)
+    {75, 16, 128, 800, {64, 2}, {256, 1}},    // to 1024; gated 4761 x 704 100 % (64 x 2 94), 20000 x 400 100 (96)
+    {75, 16, 128, kAny, {128, 1}, {256, 1}},  // layer_norm 1500 x 896 94 % (64 x 2 87), but 700 x 896 78 (87)
     {75, 16, 256, kAny, {256, 1}, {256, 1}},  // 1152, 1536, LTX's 2048
     {75, 16, 512, kAny, {512, 1}, {512, 1}},  // 3072, 4096, f32's 2048
     {75, 16, 1024, kAny, {512, 2}, {512, 2}},   // 8192, f32's 4096
@@ -135,7 +140,9 @@ constexpr Tuning kTuning[] = {
 
 // For rows with a modulation in common: used where each modulation has rows for four blocks or more, and the launch for
 // kGroupBlocksAtLeast or more, twice that many of kUnaligned whose rows a block shares; else the table above.
-constexpr int64_t kGroupBlocksAtLeast = 128;
+// kNarrowBlocksAtLeast where up to 32 threads share a row and nothing is gated: layer_norm 10000 x 128 3.4 us, in 312 blocks 3.9;
+// 20000 x 128 5.4, in 625 blocks 5.3.
+constexpr int64_t kGroupBlocksAtLeast = 128, kNarrowBlocksAtLeast = 480;
 struct GroupTuning {
   int arch;
   int access;
@@ -190,21 +197,33 @@ constexpr GroupTuning kGroupTuning[] = {
     {80, kUnaligned, 2048, 0, {512, 4, 1}, {512, 4, 1}, {512, 4, 1}},
     {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {8, 1, 4}},
     {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {16, 1, 4}},
+    {80, 16, 22, 20000, {16, 2, 4}, {16, 2, 4}, {32, 1, 2}},  // layer_norm 150000 x 136 95 % (32 x 1 x 4 90), 12000 x 136 75 (78)
+    {80, 16, 24, 8000, {16, 2, 2}, {16, 2, 2}, {32, 1, 2}},   // layer_norm 12000 x 160 90 % (32 x 1 x 4 84), 6000 x 192 80 (83)
     {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {32, 1, 2}},
     {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},
     {80, 16, 64, 0, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
     {90, 16, 128, 6000, {128, 1, 4}, {128, 1, 4}, {128, 1, 2}},
-    {90, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {90, 16, 128, 2113, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {90, 16, 128, 0, {}, {}, {128, 1, 2}},  // a row a block, 16 an SM: layer_norm 1500 x 1024 97 % (128 x 1 x 2 84)
     {90, 16, 176, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
     {90, 16, 192, 0, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
     {90, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 16, 384, 0, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
+    {90, 16, 384, 529, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
+    {90, 16, 384, 0, {}, {}, {384, 1, 2}},  // a row a block, 4 an SM: adaln 500 x 2816 96 % (384 x 1 x 2 86)
     {90, 16, 512, 2000, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
     {90, 16, 512, 529, {512, 1, 2}, {256, 2, 2}, {512, 1, 2}},
     {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
+    // Gated, of some 1,000 rows, with a row's modulation in registers before the sums: 962 x 5120 87 % (512 x 2 x 1 78), but 300 x
+    // 5120 72 (77) and 962 x 5568 65 (72).
+    {90, 16, 640, 2500, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
+    {90, 16, 640, 400, {512, 2, 2}, {512, 2, 2}, {}},
+    {90, 16, 640, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
+    {90, 16, 1024, 4000, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},  // 8192 x 8192: layer_norm 98 % (512 x 2 x 2 91), gated 92 (86)
+    {90, 16, 1024, 900, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
     {90, 16, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
     // Of 132 rows, one an SM, kTuning's are faster: 131 x 9792 layer_norm 5.0 us (6.1); of 210 slower: 8.2 (7.5).
-    {90, 16, 1536, 133, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},
+    {90, 16, 1536, 1200, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},
+    {90, 16, 1536, 133, {512, 4, 1}, {512, 4, 1}, {}},  // gated 368 x 10176 18.4 us (1024 x 2 x 1 19.7)
     {90, 16, 2048, 133, {512, 4, 1}, {512, 4, 1}, {}},
     // A100. Estimates: what saves instructions there does so here.
     {80, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},

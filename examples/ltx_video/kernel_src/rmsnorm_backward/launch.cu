@@ -119,7 +119,7 @@ int clusters_of(int64_t row_bytes, int type) {
 
 // Launches a kernel in clusters. If `overlaps`, it may begin before the end of the kernel before it, for which it waits. Code
 // below sm_90 does not wait, and must not begin early, on a newer card neither.
-int launch(const void* kernel, bool overlaps, int64_t blocks, int threads, int cluster, void** parameters,
+int launch(const void* kernel, bool overlaps, int64_t blocks, int threads, int cluster, int shared, void** parameters,
            cudaStream_t stream) {
   cudaLaunchAttribute attributes[2] = {};
   int count = 0;
@@ -127,6 +127,7 @@ int launch(const void* kernel, bool overlaps, int64_t blocks, int threads, int c
   if (overlaps) attributes[count++] = dependent();
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks)), config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
   config.stream = stream, config.attrs = attributes, config.numAttrs = static_cast<unsigned>(count);
   return cleared(cudaLaunchKernelExC(&config, kernel, parameters));
 }
@@ -150,11 +151,13 @@ int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t s
   a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
   blocks = groups;
   const void* kernel = kernels_of(type)(*tuning, access);
+  // A slot for each of a block's sums, where these go through shared memory, and the padding of slot_of.
+  const int shared = access == kUnaligned && tuning->threads >= 128 ? threads * (16 / size + 1) * 4 : 0;
   void* parameters[] = {&a};
   // Not of two packs a thread: with the overlap 626 x 8192 took 21.8 us, before it 20.0. Of one, 3291 x 512 8.1 and 12.6, with
   // other layouts, and 1024 x 4096 15.4 and 15.3.
   const bool overlaps = arch >= 90 && tuning->resident == 1 && tuning->cluster == 1;
-  return launch(kernel, overlaps, groups * tuning->cluster, threads, tuning->cluster, parameters, stream);
+  return launch(kernel, overlaps, groups * tuning->cluster, threads, tuning->cluster, shared, parameters, stream);
 }
 
 // Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
@@ -169,7 +172,7 @@ int launch_weight_gradient(WeightGradientArguments a, int type, int arch, cudaSt
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};
-  return launch(kernel, arch >= 90, grid, threads, 1, parameters, stream);
+  return launch(kernel, arch >= 90, grid, threads, 1, 0, parameters, stream);
 }
 
 }  // namespace
