@@ -1,4 +1,4 @@
-"""The four contenders: the model as it comes and with the kernels, each as it is and compiled."""
+"""The contenders: the model as it comes and with the kernels, each as it is and compiled, and with them in CUDA graphs."""
 
 import time
 import types
@@ -10,6 +10,7 @@ import torch
 CONTENDERS = {
     "eager": (False, False),
     "kernels": (True, False),
+    "graphs": (True, False),
     "compile": (False, True),
     "both": (True, True),
 }

@@ -133,6 +133,9 @@ class Run:
             subject.optimize(self.optimized, loaded)
             free()
             self.optimize_bytes = allocated(self.device) - before
+            if subject.optimize_in_graphs is not None:
+                self.in_graphs = model.sharing(self.stock)
+                subject.optimize_in_graphs(self.in_graphs, loaded)
 
     def exact_results(self) -> Dict[str, torch.Tensor]:
         """The results in fp32 by case."""
@@ -160,6 +163,10 @@ class Run:
         free()
         return results
 
+    def contenders(self, case: Case) -> List[str]:
+        """Those of the chosen ones that run the case."""
+        return [name for name in self.options.contenders if name != "graphs" or case.graphs]
+
     def call(self, case: Case, name: str, tree: torch.nn.Module):
         """What a contender's steps call: its tree, or the one compiled call of it. Cases share that one, so that a loop
         need not compile the step again. Not where CUDA graphs are captured: their memory would be another case's."""
@@ -174,15 +181,16 @@ class Run:
     def prepare(self, case: Case, name: str, inputs: Dict[str, Any]):
         """A contender's first step: the step, its result, and what was found on the way."""
         with_kernels, is_compiled = CONTENDERS[name]
-        tree = self.optimized if with_kernels else self.stock
+        tree = self.in_graphs if name == "graphs" else self.optimized if with_kernels else self.stock
         before = allocated(self.device)
         step = Step(case, tree, self.call(case, name, tree), inputs, is_compiled)
         result, seconds, breaks = step.first(self.device)
         about: Dict[str, Any] = {"name": name, "first_call_s": seconds}
         if is_compiled and not case.own_compile:
             about["graph_breaks"] = breaks
+        # What is judged is what is timed: a graph is captured in the second step and replayed from then on.
         for _ in range(0 if self.device == "cpu" else 2):
-            step()
+            result = step().clone()
         free()
         own = allocated(self.device) - before - result.numel() * result.element_size()
         about["own_bytes"] = max(0, own) + (self.optimize_bytes if with_kernels else 0)
@@ -203,7 +211,7 @@ class Run:
         if eager.is_floating_point() and not torch.isfinite(eager).all():
             raise RuntimeError(f"{case.name}: the model as it comes gives what is not finite; its weights are no good")
         steps, abouts = {}, {}
-        for name in self.options.contenders:
+        for name in self.contenders(case):
             if self.over():
                 self.skip(case.name, name, "the budget of --seconds was spent")
                 continue
@@ -226,7 +234,7 @@ class Run:
                 steps[name] = step
         if self.device == "cuda" and steps:
             self.measure(case, steps, abouts, inputs_bytes)
-        shown["contenders"] = [abouts[name] for name in self.options.contenders if name in abouts]
+        shown["contenders"] = [abouts[name] for name in self.contenders(case) if name in abouts]
         return shown
 
     def measure(self, case: Case, steps, abouts, inputs_bytes: int) -> None:
@@ -311,14 +319,14 @@ def main(subject: Subject, arguments=None) -> int:
             return 1
         for case in options.chosen:
             if run.over():
-                for name in options.contenders:
+                for name in run.contenders(case):
                     run.skip(case.name, name, "the budget of --seconds was spent")
                 continue
             try:
                 cases.append(run.case(case, run.exact.get(case.name)))
             except Exception as error:  # the other cases are timed all the same
                 traceback.print_exc()
-                for name in options.contenders:
+                for name in run.contenders(case):
                     run.skip(case.name, name, reason(error), failed=True)
             free()
             if options.out:

@@ -32,6 +32,7 @@ class Case:
     per: what a time is of
     own_compile: the step compiles by itself (`generate`), and `call` is the tree
     note: what a reader of its times should know
+    graphs: whether the contender `graphs` runs it
     """
 
     name: str
@@ -41,6 +42,7 @@ class Case:
     per: str = "step"
     own_compile: bool = False
     note: Optional[str] = None
+    graphs: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Subject:
     cases: (config name) -> what is timed
     optimize: (tree, kernel) -> patched in place
     packages: whose versions are recorded
+    optimize_in_graphs: as optimize, and the cases with `graphs` are replayed as CUDA graphs
     """
 
     name: str
@@ -69,3 +72,4 @@ class Subject:
     cases: Callable[[str], List[Case]]
     optimize: Callable[[torch.nn.Module, Any], Any]
     packages: List[str]
+    optimize_in_graphs: Optional[Callable[[torch.nn.Module, Any], Any]] = None

@@ -6,6 +6,7 @@ Needs transformers, and the kernel: `kernels build --torch` in this folder. The 
 those of a checkpoint. docs/end-to-end.md of the repository says how it is measured.
 """
 
+import functools
 import pathlib
 import sys
 
@@ -15,6 +16,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "integration")]
 
 from end_to_end import Case, Draw, Subject, main  # noqa: E402
+
+
+# The tokens up to which the contender `graphs` replays a call: where the host is the limit.
+IN_GRAPHS = 1024
 
 
 def config_of(name):
@@ -54,7 +59,7 @@ def prefill(tokens):
         # As generate() begins: a new cache, and of the logits the last token's.
         return call(**inputs, use_cache=True, logits_to_keep=1, return_dict=True).logits
 
-    return Case(f"prefill-{tokens}", f"prefill, {tokens} tokens", make, step)
+    return Case(f"prefill-{tokens}", f"prefill, {tokens} tokens", make, step, graphs=tokens <= IN_GRAPHS)
 
 
 def fill(cache, tree, device, dtype, tokens):
@@ -108,9 +113,8 @@ def decode_static(tokens, room=64):
         return call(**given, use_cache=True, logits_to_keep=1, return_dict=True).logits
 
     note = "the cache has its full length from the start, which is what compiled decoding takes"
-    return Case(
-        f"decode-static-{tokens}", f"decode, {tokens} tokens in a cache of {tokens + room}", make, step, note=note
-    )
+    label = f"decode, {tokens} tokens in a cache of {tokens + room}"
+    return Case(f"decode-static-{tokens}", label, make, step, note=note, graphs=True)
 
 
 def generate(prompt, new):
@@ -133,10 +137,10 @@ def cases(config):
     return [prefill(8192), prefill(1024), prefill(128), decode(1024), decode_static(1024), generate(128, 32)]
 
 
-def optimize(tree, kernel):
+def optimize(tree, kernel, graphs=0):
     from qwen3_kernels.integration import optimize
 
-    return optimize(tree, kernel=kernel)
+    return optimize(tree, kernel=kernel, graphs=graphs)
 
 
 SUBJECT = Subject(
@@ -150,6 +154,7 @@ SUBJECT = Subject(
     cases=cases,
     optimize=optimize,
     packages=["transformers"],
+    optimize_in_graphs=functools.partial(optimize, graphs=IN_GRAPHS),
 )
 
 if __name__ == "__main__":

@@ -212,6 +212,13 @@ impl EndToEnd {
         self.cases.iter().flat_map(|case| case.contenders.iter().map(move |one| (case, one)))
     }
 
+    /// The contenders that have a column in tables: `graphs` only where it ran, which it does for some models.
+    pub(crate) fn columns(&self) -> Vec<&'static str> {
+        let ran = self.contenders().any(|(_, one)| one.name == "graphs");
+        let names = ["eager", "kernels", "graphs", "compile", "both"];
+        names.into_iter().filter(|name| ran || *name != "graphs").collect()
+    }
+
     /// Wrong results and failures, one line each.
     pub(crate) fn findings(&self) -> Vec<String> {
         let wrong = self.contenders().filter_map(|(case, one)| {

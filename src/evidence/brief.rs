@@ -11,8 +11,6 @@ use crate::project::DType;
 use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
-const CONTENDERS: [&str; 4] = ["eager", "kernels", "compile", "both"];
-
 /// The table of the named operations, or of one model.
 pub(super) fn table(records: &Records, names: &[&str]) -> String {
     if let [model] = names
@@ -112,9 +110,11 @@ fn ends(one: &Evidence) -> Vec<&CaseBench> {
 }
 
 fn whole(model: &EndToEnd) -> String {
-    let mut text = titles(["ms", ">eager", ">kernels", ">compile", ">both"]);
+    let names = model.columns();
+    let mut text = titles(std::iter::once("ms".to_owned()).chain(names.iter().map(|name| format!(">{name}"))));
     for case in &model.cases {
-        let times = CONTENDERS.map(|name| case.median(name).map_or_else(|| NOTHING.to_owned(), figure::micros));
+        let times = names.iter().map(|name| case.median(name).map_or_else(|| NOTHING.to_owned(), figure::micros));
+        let times: Vec<String> = times.collect();
         if times.iter().any(|time| time != NOTHING) {
             text += &row(std::iter::once(cell(&case.label)).chain(times));
         }

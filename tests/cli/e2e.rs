@@ -133,6 +133,18 @@ fn a_script_s_result_is_shown_exported_and_recorded() {
 }
 
 #[test]
+fn graphs_have_a_column_where_they_ran() {
+    let mut all = result();
+    all["cases"][0]["contenders"].as_array_mut().unwrap().insert(2, contender("graphs", 30.0));
+    let project = Project::new(&all, "");
+    let ran = project.run("bench model --e2e --export out.md");
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let text = fs::read_to_string(project.test.project.join("out.md")).unwrap();
+    assert!(text.contains("| kernels, ms | graphs, ms | compile, ms |"), "{text}");
+    assert!(text.contains("| step, batch 2 | 74.6 | 42.0 | 30.0 | 46.7 | 41.0 | 1.78 | 1.11 | 1.14 |"), "{text}");
+}
+
+#[test]
 fn json_has_the_whole_result_and_nothing_else_on_stdout() {
     let project = Project::new(&result(), "");
     let ran = project.run("bench model --e2e --json");

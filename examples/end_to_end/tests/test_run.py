@@ -1,5 +1,6 @@
 """A small model through the whole of it, on the CPU: who is right, who is wrong, who fails, and what is written."""
 
+import dataclasses
 import json
 import sys
 
@@ -51,11 +52,12 @@ def run(tmp_path, monkeypatch):
     kernel = tmp_path / "kernel.py"
     kernel.write_text("")
 
-    def ran(optimize, *arguments):
+    def ran(optimize, *arguments, graphs=None):
+        case = dataclasses.replace(CASE, graphs=graphs is not None)
         subject = Subject(
             name="small", title="Small", folder=str(tmp_path), environment="SMALL_KERNELS", configs=["real", "smoke"],
-            config=lambda name: {"width": 16}, build=lambda name, weights: Small(), cases=lambda name: [CASE],
-            optimize=optimize, packages=["no-such-package"],
+            config=lambda name: {"width": 16}, build=lambda name, weights: Small(), cases=lambda name: [case],
+            optimize=optimize, packages=["no-such-package"], optimize_in_graphs=graphs,
         )  # fmt: skip
         out = tmp_path / "out.json"
         out.unlink(missing_ok=True)
@@ -69,10 +71,12 @@ def of(result, name):
     return next(one for one in result["cases"][0]["contenders"] if one["name"] == name)
 
 
-def test_all_four_are_held_against_fp32(run):
-    code, result = run(right)
+@pytest.mark.parametrize("graphs", [None, right])
+def test_all_are_held_against_fp32(run, graphs):
+    code, result = run(right, graphs=graphs)
     assert code == 0 and result["finished"] and result["partial"] == "--dry" and result["card"] is None
-    assert [one["name"] for one in result["cases"][0]["contenders"]] == list(contenders.CONTENDERS)
+    those = [name for name in contenders.CONTENDERS if graphs or name != "graphs"]
+    assert [one["name"] for one in result["cases"][0]["contenders"]] == those and not result["skipped"]
     for one in result["cases"][0]["contenders"]:
         assert one["wrong"] is None and 0 < one["errors"]["of_fp32"] < 0.02
     assert of(result, "both")["graph_breaks"] == 0
@@ -99,7 +103,7 @@ def test_who_fails_is_named_and_the_others_go_on(run):
 
 
 def test_what_is_over_the_budget_is_named(run):
-    code, result = run(right, "--seconds", "0", "--contenders", "eager")
+    code, result = run(right, "--seconds", "0", "--contenders", "eager,graphs")
     assert code == 0 and result["cases"] == []
     assert [(one["case"], one["failed"]) for one in result["skipped"]] == [("step", False)]
 

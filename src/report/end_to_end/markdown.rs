@@ -8,25 +8,19 @@ use crate::report::figure;
 use crate::report::markdown::{cell, row, titles};
 
 const NOTHING: &str = "—";
-const NAMES: [&str; 4] = ["eager", "kernels", "compile", "both"];
 
 /// Times, profiles, and how they were measured.
 pub(crate) fn tables(result: &EndToEnd) -> String {
-    let mut text = titles([
-        "",
-        ">eager, ms",
-        ">kernels, ms",
-        ">compile, ms",
-        ">both, ms",
-        ">kernels × eager",
-        ">kernels × compile",
-        ">both × compile",
-        ">GiB: eager, kernels",
-        ">launches: eager, kernels",
-    ]);
+    let names = result.columns();
+    let mut heads = vec![String::new()];
+    heads.extend(names.iter().map(|name| format!(">{name}, ms")));
+    let others =
+        ["kernels × eager", "kernels × compile", "both × compile", "GiB: eager, kernels", "launches: eager, kernels"];
+    heads.extend(others.map(|head| format!(">{head}")));
+    let mut text = titles(heads);
     for case in &result.cases {
         let mut cells = vec![cell(&case.label)];
-        cells.extend(NAMES.map(|name| time(of(case, name))));
+        cells.extend(names.iter().map(|name| time(of(case, name))));
         let pairs = [("kernels", "eager"), ("kernels", "compile"), ("both", "compile")];
         cells.extend(pairs.map(|(name, base)| {
             let times = case.times_faster(name, base);
@@ -86,7 +80,7 @@ fn about(text: &mut String, result: &EndToEnd) {
     };
     let _ = write!(
         text,
-        "\n{} ({}), {weights}, {}; {card}; {}. Medians, in milliseconds a step or what the case names; all four took \
+        "\n{} ({}), {weights}, {}; {card}; {}. Medians, in milliseconds a step or what the case names; all took \
          turns in one run, torch.compile in mode {}.",
         cell(&result.title),
         word("config_name"),

@@ -25,6 +25,8 @@ except ImportError:  # an older cache, which is never filled directly
 ONLY_CAUSAL = "qwen3_kernels_only_causal"
 # And its layers: those, by their index, whose output goes to a module that somebody observes.
 OBSERVED_NEXT = "qwen3_kernels_observed_next"
+# The attribute of a base model that replays CUDA graphs.
+GRAPHS = "_qwen3_kernels_graphs"
 
 
 def norm(kernel, family: Family, stock: type):
@@ -168,6 +170,11 @@ def model(kernel, family: Family, stock: type):
     that the mask would be causal and nothing else, the attention is told so here."""
     names = list(inspect.signature(stock.forward).parameters)[1:]
 
+    def plain(self, *args, **kwargs):
+        if indices := _observed_next(self):
+            kwargs[OBSERVED_NEXT] = indices
+        return stock.forward(self, *args, **kwargs)
+
     @functools.wraps(stock.forward)
     def forward(self, *args, **kwargs):
         if torch.compiler.is_dynamo_compiling():
@@ -180,9 +187,9 @@ def model(kernel, family: Family, stock: type):
                 and not getattr(self.config, "use_bidirectional_attention", False)
             ):
                 kwargs[ONLY_CAUSAL] = True
-        if indices := _observed_next(self):
-            kwargs[OBSERVED_NEXT] = indices
-        return stock.forward(self, *args, **kwargs)
+        elif GRAPHS in self.__dict__:
+            return self.__dict__[GRAPHS].call(self, plain, names, args, kwargs)
+        return plain(self, *args, **kwargs)
 
     return forward
 

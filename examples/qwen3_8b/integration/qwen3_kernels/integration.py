@@ -8,6 +8,8 @@ import torch
 from . import loader
 from .errors import OptimizeError
 from .families import FAMILIES, Family, family_of
+from .forwards import GRAPHS
+from .graphs import Graphs
 from .hooks import is_own, observed
 from .swap import fused, stock_of, swap
 
@@ -185,7 +187,7 @@ def is_optimized(model) -> bool:
     return any(stock_of(module) is not None for module in _root(model).modules())
 
 
-def optimize(model, *, kernel=None):
+def optimize(model, *, kernel=None, graphs=0):
     """Puts the kernels into a model of transformers, in place, and returns it.
 
     Arguments:
@@ -193,11 +195,20 @@ def optimize(model, *, kernel=None):
         kernel: the kernel's loaded Python package, a path to its `build` folder, or a repository `OWNER/NAME` of the
             Hub (for that alone the network is used). None: what the variable QWEN3_KERNELS says, else `build` beside
             the example.
+        graphs: the most tokens of a sequence in one call for which the base model's forward is captured in a CUDA graph
+            and replayed, where the host is the limit: short prefills, and decoding over a StaticCache. 0: never. The
+            second call of each length, shape and cache is captured. A call that may be another one when it is replayed
+            is made as without it; README.md says which, and what the graphs cost.
 
     What is not known is refused with an OptimizeError, and then nothing is changed; so is a model that is optimized
     already.
     """
     root = _root(model)
+    if type(graphs) is not int or graphs < 0:
+        raise OptimizeError(
+            f"graphs={graphs!r}: it is the most tokens of a sequence in one call that are replayed; pass 0 for none, or "
+            "a number such as 1024"
+        )
     if is_optimized(root):
         raise OptimizeError(f"{type(root).__name__} is optimized already: restore(model) first")
     plan = _plan(root)
@@ -212,15 +223,20 @@ def optimize(model, *, kernel=None):
         for module, stock in reversed(done):
             swap(module, stock)
         raise
+    for _, module, _, kind in plan:
+        if graphs and kind == "Model":
+            module.__dict__[GRAPHS] = Graphs(graphs)
     return model
 
 
 def restore(model):
-    """Takes the kernels out again and returns the model as it was."""
+    """Takes the kernels out again and returns the model as it was. Its CUDA graphs are freed."""
     root = _root(model)
     replaced = [module for module in root.modules() if stock_of(module) is not None]
     if not replaced:
         raise OptimizeError(f"{type(root).__name__} is not optimized: there is nothing to restore")
     for module in replaced:
         swap(module, stock_of(module))
+        if (graphs := module.__dict__.pop(GRAPHS, None)) is not None:
+            graphs.clear()
     return model

@@ -4,6 +4,7 @@ import pytest
 import torch
 import transformers
 from qwen3_kernels import config, optimize, restore
+from qwen3_kernels.forwards import GRAPHS
 from support import (
     CALLS,
     FAMILIES,
@@ -186,6 +187,138 @@ def test_a_cuda_graph_of_a_decode_step():
             got.append(logits.clone())
     for one, other in zip(got, want):
         close(one, other)
+
+
+def both(dtype=torch.bfloat16):
+    """Optimized without graphs and with them, of the same weights."""
+    stock = smoke(dtype)
+    return optimize(twin(stock), kernel=built()), optimize(twin(stock), kernel=built(), graphs=512)
+
+
+def captured(one):
+    return len(vars(one.model)[GRAPHS].graphs)
+
+
+def same(plain, ours, given, times=3):
+    with torch.no_grad():
+        want = plain(given).logits
+        for _ in range(times):
+            assert torch.equal(ours(given).logits, want)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_replays_are_the_plain_call_and_leave_earlier_results(mode):
+    plain, ours = both()
+    texts = [ids(2, length, seed=seed) for seed, length in enumerate([7, 128, 300] * 4)]
+    with mode():
+        kept = [ours(text) for text in texts]
+        assert captured(ours) == 3
+        for text, got in zip(texts, kept):
+            want = plain(text)
+            assert torch.equal(got.logits, want.logits)
+            for mine, theirs in zip(got.past_key_values.layers, want.past_key_values.layers):
+                assert torch.equal(mine.keys, theirs.keys) and torch.equal(mine.values, theirs.values)
+
+
+def test_decoding_is_replayed():
+    stock = smoke()
+    results = []
+    for one in (*both(torch.float32), stock):
+        seen = []
+        with torch.no_grad():
+            for _ in range(2):
+                cache = StaticCache(config=one.config, max_cache_len=32)
+                for text in [ids(2, 9), *(ids(2, 1, seed=seed) for seed in range(6))]:
+                    seen.append(one(text, past_key_values=cache).logits[:, -1:])
+        results.append(torch.cat(seen, 1))
+        if GRAPHS in vars(one.model):
+            assert captured(one) == 2
+    assert torch.equal(results[0], results[1])
+    close(results[1], results[2])
+
+
+def test_generate_is_replayed():
+    stock = smoke()
+    ours = optimize(twin(stock), kernel=built(), graphs=1)
+    kwargs = dict(max_new_tokens=24, min_new_tokens=24, do_sample=False, pad_token_id=0)
+    for seed in range(2):
+        got = ours.generate(ids(2, 20, seed), cache_implementation="static", disable_compile=True, **kwargs)
+        assert torch.equal(got, stock.generate(ids(2, 20, seed), **kwargs))
+    assert captured(ours)
+
+
+def test_what_changes_after_a_capture_is_seen():
+    plain, ours = both()
+    text = ids(1, 64)
+    same(plain, ours, text)
+    for one in (plain, ours):
+        one.model.norm.weight.data.mul_(2)
+    same(plain, ours, text)
+    for one in (plain, ours):
+        up = one.model.layers[0].mlp.up_proj
+        up.weight = torch.nn.Parameter(up.weight.detach() * 2)
+    same(plain, ours, text)
+    called = []
+    hook = ours.model.layers[1].mlp.register_forward_hook(lambda *_: called.append(1))
+    same(plain, ours, text)
+    assert len(called) == 3
+    hook.remove()
+    same(plain.half(), ours.half(), text)
+    same(plain.cpu().to(CARD), ours.cpu().to(CARD), text)
+    assert captured(ours) == 1
+
+
+def test_replays_on_two_streams():
+    plain, ours = both()
+    texts = [ids(1, 100, seed=seed) for seed in range(10)]
+    streams, kept = [torch.cuda.Stream(), torch.cuda.Stream()], []
+    torch.cuda.synchronize()
+    with torch.no_grad():
+        for at, text in enumerate(texts):
+            with torch.cuda.stream(streams[at % 2]):
+                kept.append(ours(text).logits)
+        torch.cuda.synchronize()
+        for text, got in zip(texts, kept):
+            assert torch.equal(got, plain(text).logits)
+    assert captured(ours) == 1
+
+
+def test_a_capture_that_fails_leaves_nothing_behind():
+    plain, ours = both()
+    kernel = counting(built())
+    swiglu = kernel.swiglu
+
+    def reads(gate, up):
+        if torch.cuda.is_current_stream_capturing():
+            gate.sum().item()
+        return swiglu(gate, up)
+
+    kernel.swiglu = reads
+    failing = optimize(restore(twin(plain)), kernel=kernel, graphs=512)
+    stream = torch.cuda.current_stream()
+    same(plain, failing, ids(1, 64))
+    assert captured(failing) == 0 and torch.cuda.current_stream() == stream
+    torch.randn(8, device=CARD)  # fails while the generator believes that a capture goes on
+    torch.cuda.synchronize()
+    same(plain, ours, ids(1, 64))
+    assert captured(ours) == 1
+
+
+def test_restore_frees_the_graphs():
+    def allocated():
+        torch.cuda.synchronize()
+        torch._C._cuda_clearCublasWorkspaces()
+        return torch.cuda.memory_allocated()
+
+    one, text = smoke(torch.bfloat16), ids(1, 300)
+    before = allocated()
+    optimize(one, kernel=built(), graphs=512)
+    with torch.no_grad():
+        for _ in range(3):
+            one(text, logits_to_keep=1)
+    assert captured(one) == 1 and allocated() > before
+    restore(one)
+    assert allocated() <= before
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
