@@ -222,7 +222,10 @@ impl Bench<'_> {
             if best.is_empty() {
                 return;
             }
-            self.verify(trials.iter_mut().enumerate().filter(|(at, _)| best.contains(at)).map(|(_, trial)| trial), &cases);
+            self.verify(
+                trials.iter_mut().enumerate().filter(|(at, _)| best.contains(at)).map(|(_, trial)| trial),
+                &cases,
+            );
             proved.extend(best);
         }
     }
