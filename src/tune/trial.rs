@@ -360,7 +360,7 @@ fn best(trials: &[Trial]) -> Vec<usize> {
     alive.into_iter().enumerate().filter_map(stays).collect()
 }
 
-/// Leaves out all others.
+/// Leaves out all but the best and the present row.
 fn halve(trials: &mut [Trial]) {
     let stay = best(trials);
     let Some(best) = stay.first().map(|at| trials[*at].score().0) else { return };

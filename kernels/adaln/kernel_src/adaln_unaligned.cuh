@@ -72,9 +72,10 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
     if (v * step < own.left) load<kCached>(x[v], x_row + own.first, v * step);
   if (own.beside) load<kCached>(one, x_row, own.element);
   // The modulation is loaded where it is used, in few registers. Where every row has its own, it is in no cache before. Of wide
-  // rows an SM has few, and their modulation is fetched before the sums: adaln 2 x 7013 4.3 us (5.9), 404 x 5260 with a
-  // modulation each 11.1 (12.9); of narrower ones more blocks gain more, 20000 x 1001 57 us (62).
-  constexpr bool kEarly = !GATED && TPR * NV > 1024 && kUsed<90>;  // on 8.9 registers would spill
+  // rows an SM has few, and their modulation is fetched before the sums: adaln 2 x 7013 4.2 us (5.9), 404 x 5260 with a
+  // modulation a row 11.8 (12.9). Of narrower rows, fewer registers and more blocks are faster: 20000 x 1001 57 us (62). On 8.9 the
+  // registers would spill.
+  constexpr bool kEarly = !GATED && TPR * NV > 1024 && kUsed<90>;
   const T* const scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
   const T* const shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
   const T* const scales = a.scale != nullptr ? scale_row : nullptr;
