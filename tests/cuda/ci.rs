@@ -47,8 +47,6 @@ impl Repository {
         let mut command = self.test.command_of(program);
         command.env("KERNELS_CACHE", self.cache()).env("KERNELS_PYTHON", python).env("OMP_NUM_THREADS", "1");
         command.env("PYTHONPATH", self.torches.packages());
-        let bytecode = self.cache().canonicalize().unwrap().join("bytecode");
-        command.env("PYTHONPYCACHEPREFIX", std::env::var_os("PYTHONPYCACHEPREFIX").unwrap_or(bytecode.into()));
         command
     }
 

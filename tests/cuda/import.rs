@@ -93,10 +93,7 @@ fn modules_become_projects_and_worthless_ones_are_named() {
     tasks(&test);
     let kernels = |typed: &str| {
         let mut command = test.command();
-        command
-            .env("KERNELS_PYTHON", &python)
-            .env("PYTHONPYCACHEPREFIX", torches.bytecode())
-            .env("OMP_NUM_THREADS", "1");
+        command.env("KERNELS_PYTHON", &python).env("OMP_NUM_THREADS", "1");
         command.args(test.words(typed));
         command
     };
@@ -165,7 +162,7 @@ fn a_module_of_ones_own_is_imported_with_its_shapes() {
     );
     let run = |typed: &str| {
         let mut command = test.command();
-        command.env("KERNELS_PYTHON", torches.newest().get_program()).env("PYTHONPYCACHEPREFIX", torches.bytecode());
+        command.env("KERNELS_PYTHON", torches.newest().get_program());
         Ran::of(command.args(test.words(typed)))
     };
     run("search import --module mlp.py --shapes s.toml --out tasks")

@@ -15,10 +15,8 @@ fn torches() -> Option<Torches> {
     torch::torches().map_err(|why| not_run(&why)).ok()
 }
 
-fn publish(server: &Server, demo: &Demo, torches: &Torches, python: Option<&str>) -> Command {
+fn publish(server: &Server, demo: &Demo, python: Option<&str>) -> Command {
     let mut command = demo.command(server, "publish --unproved --json");
-    // Cached bytecode halves the time to import torch.
-    command.env("PYTHONPYCACHEPREFIX", torches.bytecode());
     command.env("CUDA_VISIBLE_DEVICES", "").env("OMP_NUM_THREADS", "1");
     command.args(python.map(|python| format!("--python={python}")));
     command
@@ -29,7 +27,7 @@ fn what_the_library_does_not_load_is_never_seen_on_the_hub() {
     let Some(torches) = torches() else { return };
     let python = torches.newest().get_program().to_str().unwrap().to_owned();
     let (server, demo) = (Server::new(), Demo::of(&VARIANTS[..1]));
-    let run = || Ran::of(&mut publish(&server, &demo, &torches, Some(&python)));
+    let run = || Ran::of(&mut publish(&server, &demo, Some(&python)));
     let branches = || server.state()["repos"]["acme/demo"]["branches"].clone();
     // An `__all__` with a name that the module does not have: neither a first version nor a change is seen.
     demo.variant(VARIANTS[0], "\"scale\", \"gone\"");
@@ -50,7 +48,7 @@ fn what_the_library_does_not_load_is_never_seen_on_the_hub() {
     assert_eq!(branches(), before);
     assert_eq!(server.state()["half"], json!([]));
     // What is proposed is loaded before anybody can look at it.
-    let propose = || Ran::of(publish(&server, &demo, &torches, Some(&python)).arg("--create-pr"));
+    let propose = || Ran::of(publish(&server, &demo, Some(&python)).arg("--create-pr"));
     propose().expect(1, &["does not load", "Python ended with 0", "loaded- None", "held"]);
     assert_eq!(server.state()["repos"]["acme/demo"]["pulls"], json!({}));
     demo.variant_of(VARIANTS[0], "__all__ = [\"scale\"]\n\n\ndef scale(x):\n    return 3 * x\n");
@@ -65,11 +63,11 @@ fn what_the_library_does_not_load_is_never_seen_on_the_hub() {
     let report: Value = serde_json::from_str(&run().out).unwrap();
     assert_eq!((&report["status"], &report["loaded"]["variant"]), (&json!("no_changes"), &Value::Null));
     let asked = server.state()["log"].as_array().unwrap().len();
-    Ran::of(&mut publish(&server, &demo, &torches, Some("/usr/bin/python3")))
+    Ran::of(&mut publish(&server, &demo, Some("/usr/bin/python3")))
         .expect(1, &["--python", "/usr/bin/python3", "no torch"]);
     assert_eq!(server.state()["log"].as_array().unwrap().len(), asked);
     demo.variant(VARIANTS[0], "\"scale\", \"more\"");
-    let report: Value = serde_json::from_str(&Ran::ok(&mut publish(&server, &demo, &torches, None)).out).unwrap();
+    let report: Value = serde_json::from_str(&Ran::ok(&mut publish(&server, &demo, None)).out).unwrap();
     assert!(report["loaded"]["why"].as_str().unwrap().contains("no torch"), "{report:#}");
     demo.variant(VARIANTS[0], "\"scale\"");
     demo.run(&server, "publish --unproved")

@@ -84,7 +84,7 @@ fn large_files_go_to_the_store_and_come_back_from_it() {
     let Some((torches, store)) = prepare() else { return };
     let (server, demo) = (Server::with_store(&store.address()), Demo::of(&VARIANTS[..1]));
     let mut command = demo.command(&server, "publish --unproved --json");
-    command.arg("--python").arg(torches.newest().get_program()).env("PYTHONPYCACHEPREFIX", torches.bytecode());
+    command.arg("--python").arg(torches.newest().get_program());
     let ran = Ran::ok(command.env("CUDA_VISIBLE_DEVICES", "").env("OMP_NUM_THREADS", "1"));
     let report = ran.json();
     assert_eq!((&report["status"], &report["read_back"]), (&json!("uploaded"), &json!(4)), "{report:#}");

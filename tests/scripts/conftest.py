@@ -5,7 +5,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-sys.dont_write_bytecode = sys.pycache_prefix is None
+sys.dont_write_bytecode = True
 # Read when huggingface_hub is imported, which several tests share.
 os.environ["HF_HUB_OFFLINE"] = "1"
 

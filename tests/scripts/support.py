@@ -11,8 +11,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "skills" / "cuda-kernels" / "scripts"
-# Bytecode is kept in a folder of its own, or nowhere.
-QUIET = {} if sys.pycache_prefix else {"PYTHONDONTWRITEBYTECODE": "1"}
+# Nothing is written beside the scripts.
+QUIET = {"PYTHONDONTWRITEBYTECODE": "1"}
 # What the scripts import.
 IMPORTS = (
     "torch",

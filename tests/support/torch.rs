@@ -35,16 +35,9 @@ impl Torches {
     pub fn newest(&self) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.env_remove("PYTHONPATH").env_remove("LOCAL_KERNELS");
-        // Cached bytecode halves the time to import torch.
-        command.env_remove("PYTHONDONTWRITEBYTECODE").env("PYTHONPYCACHEPREFIX", self.bytecode());
         // Tests must not look for a kernel on the network.
         command.env("HF_HUB_OFFLINE", "1");
         command
-    }
-
-    /// Where Pythons of the tests keep bytecode.
-    pub fn bytecode(&self) -> PathBuf {
-        self.folder.parent().unwrap().join("bytecode")
     }
 
     /// A Python with the oldest torch.
