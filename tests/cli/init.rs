@@ -595,7 +595,9 @@ fn a_folder_that_may_not_be_written_is_named() {
     if nix::unistd::geteuid().is_root() {
         // No folder is read-only for root, so run as `nobody`; the program must be where `nobody` may read it.
         let copied = test.root().join("kernels");
-        fs::copy(program(), &copied).unwrap();
+        // By another process: one that a test beside this one starts meanwhile would keep a copy of ours open for writing, and what
+        // is open for writing cannot be started.
+        assert!(Command::new("cp").arg(program()).arg(&copied).status().unwrap().success());
         command = Command::new(copied);
         command.env_clear().uid(65_534).gid(65_534).current_dir(&test.project);
     }
