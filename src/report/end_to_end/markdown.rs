@@ -14,15 +14,15 @@ pub(crate) fn tables(result: &EndToEnd) -> String {
     let names = result.columns();
     let mut heads = vec![String::new()];
     heads.extend(names.iter().map(|name| format!(">{name}, ms")));
-    let others =
-        ["kernels × eager", "kernels × compile", "both × compile", "GiB: eager, kernels", "launches: eager, kernels"];
-    heads.extend(others.map(|head| format!(">{head}")));
+    let all = [("kernels", "eager"), ("kernels", "compile"), ("graphs", "compile"), ("both", "compile")];
+    let pairs: Vec<_> = all.into_iter().filter(|(name, _)| *name != "graphs" || names.contains(name)).collect();
+    heads.extend(pairs.iter().map(|(name, base)| format!(">{name} × {base}")));
+    heads.extend(["GiB", "launches"].map(|head| format!(">{head}: eager, kernels")));
     let mut text = titles(heads);
     for case in &result.cases {
         let mut cells = vec![cell(&case.label)];
         cells.extend(names.iter().map(|name| time(of(case, name))));
-        let pairs = [("kernels", "eager"), ("kernels", "compile"), ("both", "compile")];
-        cells.extend(pairs.map(|(name, base)| {
+        cells.extend(pairs.iter().map(|(name, base)| {
             let times = case.times_faster(name, base);
             times.map_or_else(|| NOTHING.to_owned(), figure::times)
         }));
