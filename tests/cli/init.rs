@@ -595,8 +595,8 @@ fn a_folder_that_may_not_be_written_is_named() {
     if nix::unistd::geteuid().is_root() {
         // No folder is read-only for root, so run as `nobody`; the program must be where `nobody` may read it.
         let copied = test.root().join("kernels");
-        // By another process: one that a test beside this one starts meanwhile would keep a copy of ours open for writing, and what
-        // is open for writing cannot be started.
+        // Not by fs::copy: a process that another test forks meanwhile inherits the descriptor that writes the copy, and a program
+        // that is open for writing cannot be executed (ETXTBSY).
         assert!(Command::new("cp").arg(program()).arg(&copied).status().unwrap().success());
         command = Command::new(copied);
         command.env_clear().uid(65_534).gid(65_534).current_dir(&test.project);
