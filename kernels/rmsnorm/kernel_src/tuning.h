@@ -24,20 +24,25 @@ struct Layout {
 // What is compiled for accesses of 16 bytes: X(threads, packs, load, first), where code of the architecture `first`
 // and above uses it. Each is two kernels (with and without residual add) a type and architecture.
 #define RMS_NORM_LAYOUTS(X) \
+  X(4, 2, kCached, 90)      \
   X(8, 1, kCached, 75)      \
   X(8, 2, kCached, 75)      \
   X(16, 1, kCached, 75)     \
   X(16, 2, kCached, 75)     \
   X(32, 2, kCached, 75)     \
   X(32, 4, kCached, 75)     \
+  X(64, 2, kCached, 90)     \
   X(64, 4, kStream, 90)     \
   X(128, 1, kStream, 90)    \
   X(128, 2, kCached, 75)    \
+  X(128, 3, kCached, 90)    \
   X(128, 4, kStream, 90)    \
   X(256, 1, kStream, 90)    \
   X(256, 2, kCached, 75)    \
   X(256, 2, kStream, 90)    \
+  X(256, 3, kCached, 90)    \
   X(256, 4, kCached, 75)    \
+  X(384, 4, kCached, 90)    \
   X(512, 2, kStream, 90)    \
   X(512, 4, kCached, 75)    \
   X(512, 8, kCached, 75)    \
@@ -68,30 +73,39 @@ constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
     // [quote h100]
-    // H100 (132 SMs, 50 MB of L2, 3.35 TB/s). Measured; % is of a copy of the same bytes, bf16 unless said.
+    // H100 (132 SMs, 50 MB of L2, 3.35 TB/s) and H200 (the same with 4.8 TB/s). Measured; % is of a copy of the same bytes, on an
+    // H100 and in bf16 unless said.
     // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
     // many small blocks an SM overlap one row's stores with another's loads. Tried and left out: clusters that share a
     // row and persistent grids that prefetch the next one (slower), a ring of shared memory that the copy engine fills
     // and L2 hints on loads and stores (no gain).
+    // Narrow rows of an H200: a block moves 4 KB of x or more, as a copy does; with half of that 100000 x 128 reaches 87 %.
+    {90, 16, 8, 10, {4, 2, kCachedLoads}},      // H200, 200000 x 64: 104 % (8 x 1 88)
     {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
     {90, 16, 12, 0, {8, 2, kCachedLoads}},      // at most 3/4 of 16 x 1 would have a pack
-    {90, 16, 16, 0, {16, 1, kCachedLoads}},     // heads of 128: 99.6 % at 262144 rows, where two packs a thread give 98.9
+    {90, 16, 16, 25, {8, 2, kCachedLoads}},     // heads of 128: 98.9 % at 262144 rows; H200, 145063 x 128 101 (16 x 1 86)
+    {90, 16, 16, 0, {16, 1, kCachedLoads}},
     {90, 16, 32, 0, {16, 2, kCachedLoads}},     // heads of 256: 99.8 %, f32 heads of 128 100.3, where 32 x 4 gives 92 and 96
     {90, 16, 64, 0, {32, 2, kCachedLoads}},     // 89455 x 304: where 32 x 4, with fewer rows in flight, gives 95.0
     // Where a block a row leaves all rows on the card at once, the time that one of them takes counts: more threads, as long
     // as 132 SMs have room for all, 16 blocks of 128 threads each, 6 of 256 or 3 of 512.
     {90, 16, 128, 0, {128, 1, kStreamLoads}, 2112},
-    {90, 16, 128, 0, {32, 4, kCachedLoads}},    // one warp a row needs no barrier: 99.5 % at 32768 x 1024
+    {90, 16, 128, 0, {64, 2, kCachedLoads}, 3200},  // H200, 3000 x 768: 109 % (32 x 4 99), 8000 x 520: 93 (102)
+    {90, 16, 96, 0, {32, 4, kCachedLoads}},     // one warp a row needs no barrier: 99.5 % at 32768 x 1024
+    {90, 16, 128, 0, {64, 2, kCachedLoads}},    // H200, 8000 x 1024: 104 % (32 x 4 101)
     {90, 16, 256, 25, {128, 2, kCachedLoads}},  // 16128 x 2048: 99.3 to 100.4 %
     {90, 16, 256, 10, {64, 4, kStreamLoads}},   // fewer rows than fill the card twice: more packs a thread, +2 %
     {90, 16, 256, 0, {256, 1, kStreamLoads}},   // one row's latency counts: more threads, one pack each, +2 %
+    {90, 16, 384, 20, {128, 3, kCachedLoads}},  // H200, 20000 x 2064: 100 % (256 x 2 86), 20000 x 3072 100 (97)
     {90, 16, 512, 40, {256, 2, kCachedLoads}},  // 8192 x 4096: 99.8 %; 16384 x 3072: 99.5 %
     {90, 16, 512, 5, {128, 4, kStreamLoads}, 528},  // 474 x 3200 with residual add: 5.2 us, where 256 x 2 takes 6.1
     {90, 16, 512, 0, {256, 2, kStreamLoads}, 792},  // 128 x 4096: 2.45 us, 128 x 4 2.56; 792 x 4096 with residual add 9.6 and 11.5
     {90, 16, 512, 0, {128, 4, kStreamLoads}},   // 1024 x 4096: 103 %, with residual add 106 %, where 256 x 2 gives 98
     {90, 16, 1024, 0, {512, 2, kStreamLoads}, 396},  // 268 x 7104 with residual add: 256 x 4 gives 89
+    {90, 16, 768, 0, {256, 3, kCachedLoads}},   // H200, 600 x 4104: 111 % (256 x 4 86), 3000 x 5120 102 (97)
     {90, 16, 1024, 0, {256, 4, kCachedLoads}},  // 32768 x 8192: 0.4 % behind 512 x 2, 0.8 % ahead at 1024 x 8192
-    {90, 16, 2048, 0, {512, 4, kCachedLoads}},   // 4096 x 16384: 100.3 %, 256 x 8 gives 99.4
+    {90, 16, 1536, 0, {384, 4, kCachedLoads}},  // H200, 1000 x 8320: 97 % (512 x 4 78), 3000 x 10240 100 (87)
+    {90, 16, 2048, 0, {512, 4, kCachedLoads}},  // 4096 x 16384: 100.3 %, 256 x 8 gives 99.4
     // 2048 x 32768: 97.3 %, with residual add 97.9; 256 x 16 gives 97.5 and 97.1, 1024 x 4 gives 96.9 and 98.5.
     {90, 16, 4096, 0, {512, 8, kCachedLoads}},
     {90, 16, 8192, 0, {1024, 8, kCachedLoads}},  // one row an SM, so loads wait for stores: 95.3 %; 512 x 16 gives 94.4
