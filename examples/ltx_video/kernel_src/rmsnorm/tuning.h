@@ -72,13 +72,12 @@ constexpr int64_t kAnyWidth = INT64_MAX;
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
-    // H100 (132 SMs, 50 MB of L2, 3.35 TB/s) and H200 (the same with 4.8 TB/s). Measured; % is of a copy of the same bytes, on an
-    // H100 and in bf16 unless said.
+    // H100 (132 SMs, 50 MB of L2, 3.35 TB/s) and H200 (4.8 TB/s). Measured; % is of a copy, on an H100, bf16 unless said.
     // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
     // many small blocks an SM overlap one row's stores with another's loads. Tried and left out: clusters that share a
     // row and persistent grids that prefetch the next one (slower), a ring of shared memory that the copy engine fills
     // and L2 hints on loads and stores (no gain).
-    // Narrow rows of an H200: a block moves 4 KB of x or more, as a copy does; with half of that 100000 x 128 reaches 87 %.
+    // On an H200 a block moves 4 KB of x, as a copy's does.
     {90, 16, 8, 10, {4, 2, kCachedLoads}},      // H200, 200000 x 64: 104 % (8 x 1 88)
     {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
     {90, 16, 12, 0, {8, 2, kCachedLoads}},      // at most 3/4 of 16 x 1 would have a pack
@@ -89,9 +88,9 @@ constexpr Tuning kTuning[] = {
     // Where a block a row leaves all rows on the card at once, the time that one of them takes counts: more threads, as long
     // as 132 SMs have room for all, 16 blocks of 128 threads each, 6 of 256 or 3 of 512.
     {90, 16, 128, 0, {128, 1, kStreamLoads}, 2112},
-    {90, 16, 128, 0, {64, 2, kCachedLoads}, 3200},  // H200, 3000 x 768: 109 % (32 x 4 99), 8000 x 520: 93 (102)
-    {90, 16, 96, 0, {32, 4, kCachedLoads}},     // one warp a row needs no barrier: 99.5 % at 32768 x 1024
-    {90, 16, 128, 0, {64, 2, kCachedLoads}},    // H200, 8000 x 1024: 104 % (32 x 4 101)
+    {90, 16, 128, 0, {64, 2, kCachedLoads}, 3200},  // H200, 3000 x 768 109 % (32 x 4 99)
+    {90, 16, 96, 0, {32, 4, kCachedLoads}},     // one warp a row: no barrier. H200, 8000 x 520 102 % (64 x 2 93)
+    {90, 16, 128, 0, {64, 2, kCachedLoads}},    // 32768 x 1024: 32 x 4 99.5 %; H200, 8000 x 1024 104 (32 x 4 101)
     {90, 16, 256, 25, {128, 2, kCachedLoads}},  // 16128 x 2048: 99.3 to 100.4 %
     {90, 16, 256, 10, {64, 4, kStreamLoads}},   // fewer rows than fill the card twice: more packs a thread, +2 %
     {90, 16, 256, 0, {256, 1, kStreamLoads}},   // one row's latency counts: more threads, one pack each, +2 %
