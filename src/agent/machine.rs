@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::table::Agent;
 use super::template::Template;
+use crate::base::text::for_shell;
 
 /// Whether an install belongs to a project or to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -21,6 +22,13 @@ pub(crate) enum Scope {
     User,
     /// In a folder named with `--dest`.
     Dest,
+}
+
+impl Scope {
+    /// ` --dest FOLDER` if only that names the skills folder to a command; else nothing.
+    pub(crate) fn option(self, folder: &Path) -> String {
+        if self == Self::Dest { format!(" --dest {}", for_shell(folder)) } else { String::new() }
+    }
 }
 
 impl fmt::Display for Scope {

@@ -19,6 +19,9 @@ use crate::tune;
 use crate::verify::Choice;
 use crate::verify::VerifyReport;
 
+/// The fewest rounds of a case, of which a median and its spread say something.
+const LEAST: u32 = 5;
+
 /// Times a project on a card; exit 1 on findings.
 pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if arguments.e2e {
@@ -38,6 +41,9 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         .into());
     }
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
+    if rounds < LEAST {
+        return Err(Usage(format!("--rounds {rounds}: a median and its spread take {LEAST} rounds or more")).into());
+    }
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let choice = prepare::choice(selection, true)?;

@@ -12,7 +12,6 @@ use crate::agent::presence::Presence;
 use crate::agent::sight::{self, Seen};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
-use crate::base::text::for_shell;
 use crate::base::{bundle, plural};
 use crate::install::State;
 use crate::install::discover;
@@ -190,10 +189,7 @@ fn installs_problems(machine: &Machine, rows: &[Row]) -> Vec<String> {
     let mut problems = Vec::new();
     for row in rows {
         // Without `--dest`, `update` looks only in the agents' own folders.
-        let dest = match row.install.scope {
-            Scope::Dest => format!(" --dest {}", for_shell(&row.install.folder)),
-            _ => String::new(),
-        };
+        let dest = row.install.scope.option(&row.install.folder);
         let advice = match &row.judged.state {
             _ if row.fork.is_some() => format!(
                 "`kernels skills diff{dest}` shows how it differs from the embedded skill; a source in skills.toml declares \

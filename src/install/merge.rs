@@ -7,12 +7,14 @@ use std::path::Path;
 use similar::TextMerge;
 
 use super::base::Base;
+use super::protect::see_edits;
 use super::receipt::Receipt;
 use super::refusal::Refused;
 use super::scan::{Change, ChangeKind};
 use super::state::Judgement;
 use super::step::{Action, Merge};
 use super::transaction::OldTree;
+use crate::agent::Scope;
 use crate::base::dir::Dir;
 use crate::base::text;
 use crate::skill::path::RelPath;
@@ -21,7 +23,12 @@ use crate::skill::tree::{Entry, MAX_BYTES, Tree, is_executable};
 
 /// The step for an edited install: the new version with the edits in it. Both sides' changes in one place are refused, or
 /// written between markers.
-pub(super) fn decide(skill: &Skill, dest: &Path, judged: &Judgement, how: Merge) -> Result<(Action, OldTree), Refused> {
+pub(super) fn decide(
+    skill: &Skill,
+    (dest, scope): (&Path, Scope),
+    judged: &Judgement,
+    how: Merge,
+) -> Result<(Action, OldTree), Refused> {
     let refused = |reason: String, changes: Vec<Change>, advice: &[&str]| {
         let advice = advice.iter().map(|&line| line.to_owned()).collect();
         Refused { path: dest.to_path_buf(), reason, changes, advice }
@@ -42,7 +49,7 @@ pub(super) fn decide(skill: &Skill, dest: &Path, judged: &Judgement, how: Merge)
         refused(format!("cannot be merged: {why}"), Vec::new(), &["--force moves it to a backup, then installs"])
     })?;
     if !conflicts.is_empty() && how != Merge::WithMarkers {
-        let see = format!("`kernels skills diff {}` shows the edits", skill.name);
+        let see = see_edits(dest, scope);
         let conflicts_too = "--conflicts writes both texts between markers; the edited tree stays in a backup";
         let reason = format!("was edited where {there} differs from {here}:");
         let is_lost = |change: &&Change| change.kind == ChangeKind::Edited && base.get(&change.path).is_none();

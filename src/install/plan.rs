@@ -50,7 +50,7 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
         let judged = judge(&dest, &skill.name, Some(skill));
         let link = links.iter().find(|link| link.folder == place.folder);
         let decided = match link {
-            Some(link) => decide_link(link, &dest, &judged, options),
+            Some(link) => decide_link(link, (&dest, place.scope), &judged, options),
             None => decide_copy(machine, skill, &place, &judged, options),
         };
         match decided {
@@ -284,15 +284,17 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Foreign(Foreign::LinkFile(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
             Ok((Action::Link { to: to.clone(), only: false, replaces: None }, clean))
         }
-        State::Modified(_) if options.merge != Merge::No => merge::decide(skill, &dest, judged, options.merge),
+        State::Modified(_) if options.merge != Merge::No => {
+            merge::decide(skill, (&dest, place.scope), judged, options.merge)
+        }
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
-            let what = protect(&dest, judged, options, "add")?;
+            let what = protect((&dest, place.scope), judged, options, "add")?;
             Ok((Action::Replace { what }, kept))
         }
     }
 }
 
-fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -> Decision {
+fn decide_link(link: &Link, (dest, scope): (&Path, Scope), judged: &Judgement, options: Options) -> Decision {
     let to = relative(&link.folder, &link.primary);
     let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
@@ -316,7 +318,7 @@ fn decide_link(link: &Link, dest: &Path, judged: &Judgement, options: Options) -
             Ok((place(None), OldTree { keep: false, fingerprint }))
         }
         State::Unreadable(_) | State::Newer | State::Modified(_) | State::Foreign(_) => {
-            let what = protect(dest, judged, options, "add")?;
+            let what = protect((dest, scope), judged, options, "add")?;
             Ok((place(Some(what)), OldTree { keep: true, fingerprint: None }))
         }
     }

@@ -5,12 +5,24 @@ use std::path::Path;
 use super::refusal::Refused;
 use super::state::{Foreign, Judgement, State};
 use super::step::Options;
+use crate::agent::Scope;
 use crate::skill::source::Source;
 
-/// Describes what is protected at `dest`: as an error without `--force`, as text with it.
-pub(super) fn protect(dest: &Path, judged: &Judgement, options: Options, command: &str) -> Result<String, Refused> {
+/// The command that shows the edits of the install at `dest`.
+pub(super) fn see_edits(dest: &Path, scope: Scope) -> String {
     let skill = dest.file_name().unwrap_or_default().to_string_lossy();
-    let see = format!("`kernels skills diff {skill}` shows the edits");
+    let option = scope.option(dest.parent().unwrap_or(dest));
+    format!("`kernels skills diff {skill}{option}` shows the edits")
+}
+
+/// Describes what is protected at `dest`: as an error without `--force`, as text with it.
+pub(super) fn protect(
+    (dest, scope): (&Path, Scope),
+    judged: &Judgement,
+    options: Options,
+    command: &str,
+) -> Result<String, Refused> {
+    let see = see_edits(dest, scope);
     let upgrade = "upgrade kernels to manage it".to_owned();
     let (what, reason, mut advice) = match &judged.state {
         State::Absent | State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) => {

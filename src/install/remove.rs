@@ -47,7 +47,7 @@ pub(crate) fn plan(targets: &[Install], all: &[Install], options: Options) -> Re
             State::Current { .. } | State::Unchecked | State::Stale | State::Newer | State::Missing(_) => {
                 judged.receipt.as_ref().is_some_and(|receipt| receipt.names_itself(&install.path))
             }
-            _ => match protect(&install.path, &judged, options, "remove") {
+            _ => match protect((&install.path, install.scope), &judged, options, "remove") {
                 Ok(_) => true,
                 Err(why) => {
                     refused.push(why);

@@ -49,6 +49,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
         (vec!["bench", "--dtype", "f63"], "--dtype f63"),
         (vec!["verify", "--dtype", "f63"], "--dtype f63"),
         (vec!["bench", "--evidence", "there"], "--record"),
+        (vec!["bench", "--rounds", "4"], "5 rounds"),
     ] {
         let (code, _, err) = ran(&arguments);
         assert_eq!(code, Some(2), "{arguments:?}: {err}");

@@ -210,7 +210,10 @@ fn dest_installs_are_managed_like_others() {
     test.ok("skills status --dest tools").expect(0, &["current"]);
     write(&test.project.join("tools/cuda-kernels/SKILL.md"), "mine");
     test.run("skills status --dest tools").expect(1, &["modified"]);
-    test.run("skills update --dest tools").expect(3, &["M SKILL.md"]);
+    let refused = test.run("skills update --dest tools").expect(3, &["M SKILL.md", "--dest"]).err.clone();
+    // What the refusal names shows the edits.
+    let named = refused.split('`').find(|quoted| quoted.starts_with("kernels skills diff")).unwrap();
+    test.ok(named.strip_prefix("kernels ").unwrap()).expect(0, &["+mine"]);
     test.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
     assert!(!exists(test.project.join("tools/cuda-kernels")));
 }
