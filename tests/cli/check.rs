@@ -894,9 +894,41 @@ fn launchers_are_compared_as_far_as_that_is_certain() {
         ("float factor,", "float factor[],", &wrong),
         ("float factor,", "double factor,", &wrong),
         ("float factor,", "[[maybe_unused]] double factor,", &[]),
+        // What follows `=` is a value.
+        ("float factor,", "float factor = factors[1],", &[]),
+        ("int64_t count,", "const std::int64_t count,", &[]),
+        ("int64_t count,", "size_t count,", &[]),
+        ("int64_t count,", "long long count,", &[]),
+        ("int64_t count,", "int count,", &wrong),
+        ("int64_t count,", "unsigned int count,", &wrong),
+        ("int64_t count,", "uint32_t count,", &wrong),
+        ("int64_t count,", "index_of_theirs count,", &[]),
+        ("void *stream", "cudaStream_t stream", &[]),
+        ("void *stream", "CUstream stream", &[]),
+        ("void *stream", "CUstream_st *stream", &[]),
+        ("void *stream", "int stream", &wrong),
+        ("float factor, void *stream", "float factor, void *stream, int device", &wrong),
+        // Linkage of a block, of the statement alone, and of C++.
+        ("extern \"C\" int scale_launch(", "extern \"C\" {\nint other(void);\n}\nint scale_launch(int first, ", &[]),
+        ("extern \"C\" int scale_launch(", "extern \"C\" void other(); int scale_launch(int first, ", &[]),
+        ("extern \"C\" int scale_launch(", "extern \"C\" int *scale_launch(int first, ", &wrong),
+        ("extern \"C\" int scale_launch(", "int scale_launch(int first, ", &[]),
     ] {
         assert_eq!(compared(source, &binding.replacen(from, to, 1)), expected, "{to}");
     }
+    let of = |inside: &str| {
+        binding.replacen("extern \"C\" int scale_launch(", &format!("extern \"C\" {{\n{inside}scale_launch("), 1)
+    };
+    let in_block = |inside: &str| of(inside).replacen("stream);", "stream);\n}", 1);
+    assert_eq!(compared(source, &in_block("int ")), [""; 0]);
+    let missing = in_block("int ").replacen("float factor, ", "", 1);
+    assert_eq!(compared(source, &missing), wrong);
+    // No parameters, in both spellings; `void` beside another is a type.
+    let with = |defined: &str| format!("{source}\nextern \"C\" int version({defined}) {{ return 1; }}\n");
+    let told = |declared: &str| format!("{binding}\nextern \"C\" int version({declared});\n");
+    assert_eq!(compared(&with("void"), &told("")), [""; 0]);
+    assert_eq!(compared(&with(""), &told("void")), [""; 0]);
+    assert_eq!(compared(&with("void"), &told("int")), wrong);
     // Two definitions, and their declarations under the same condition.
     let start = source.find("extern").unwrap();
     let (head, definition) = source.split_at(start);
