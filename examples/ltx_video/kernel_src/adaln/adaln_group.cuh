@@ -82,13 +82,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
       }
     }
   }
-  // An SM has few blocks of wide rows, and while they sum up and store it loads little. So the rows that are to follow on it are
-  // fetched into L2 now, as many blocks further on as the bound above lets the device hold at once: in blocks of the row's own
-  // threads, or where these are more than 256, of TPR. H200, us: layer_norm 16405 x 2128 39.1 (not fetched 42.8), but 9000 x 5120,
-  // three blocks of 320 an SM further on, 51.1 (two 49.8).
+  // An SM has few blocks of wide rows, and loads little while they sum up and store. So each block prefetches into L2 the rows
+  // that the device reaches once it has started BLOCKS more blocks an SM. H200, us: layer_norm 16405 x 2128 39.1 (without
+  // 42.8). The number of blocks that an SM in fact holds is no better a distance: 9000 x 5120 51.1 at three of 320 threads (at
+  // two 49.8), 16000 x 3072 51.2 at four of 192 (at three 50.3).
   if constexpr (TPR >= 256 && NV > 1) {
-    const uint32_t blocks = TPR == 256 ? BLOCKS * TPR / blockDim.x : BLOCKS;
-    const uint32_t next = begin + a.sms * blocks * ROWS + threadIdx.x;
+    const uint32_t next = begin + a.sms * BLOCKS * ROWS + threadIdx.x;
     if (threadIdx.x < ROWS && next < a.rows) {
       prefetch_row(static_cast<const T*>(a.x) + next * a.x_stride, a.packs * 16);
       if constexpr (GATED) prefetch_row(static_cast<const T*>(a.h) + next * a.h_stride, a.packs * 16);

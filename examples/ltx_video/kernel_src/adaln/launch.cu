@@ -236,9 +236,10 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   if (group.threads != 0) {
     const int64_t rows = rows_of(group);
     const int64_t least = access == kUnaligned ? 2 * (rows / warps_apart(group, access)) << bits : 4 * rows;
-    const int64_t blocks = access == kUnaligned && group.threads >= 128   ? 2 * kGroupBlocksAtLeast
-                           : access == 16 && group.threads <= 32 && !gated ? kNarrowBlocksAtLeast
-                                                                           : kGroupBlocksAtLeast;
+    const bool narrow = access == 16 && group.threads <= 32 && group.rows >= 4 && !gated;
+    const int64_t blocks = access == kUnaligned && group.threads >= 128 ? 2 * kGroupBlocksAtLeast
+                           : narrow                                      ? kNarrowBlocksAtLeast
+                                                                         : kGroupBlocksAtLeast;
     if (c.rows_per_modulation >= least && c.rows >= blocks * rows) {
       return launch_groups(c, arch, group, access, bits, gated, packs, stream);
     }
