@@ -171,7 +171,7 @@ pub(crate) struct Bench {
     /// Sign what --record writes with this SSH key, through `ssh-keygen -Y sign`, into RECORD.json.sig
     #[arg(long, value_name = "KEY", requires = "record")]
     pub(crate) sign: Option<PathBuf>,
-    /// Timed rounds of a case, at least 5 [default: 30; with --e2e what the script has]
+    /// Timed rounds of a case, at least 5 [default: 30]; with --e2e as the script takes them
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
     /// Time others as well, through Python: torch, compile, compile-max, liger, quack, hub:OWNER/NAME[@VERSION],

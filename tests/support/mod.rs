@@ -368,10 +368,15 @@ pub fn script(path: &Path, text: impl Display) {
     executable(path, format!("#!/bin/sh\n{text}\n"));
 }
 
-/// Writes an executable file.
+/// Writes an executable file, in another process: one that a test in another thread starts meanwhile would inherit the open file,
+/// and a file that somebody has open for writing cannot be run.
 pub fn executable(path: &Path, text: impl AsRef<[u8]>) {
-    write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut writing = shell.spawn().unwrap();
+    writing.stdin.take().unwrap().write_all(text.as_ref()).unwrap();
+    assert!(writing.wait().unwrap().success(), "writing {}", path.display());
 }
 
 /// Copies what is at a path, with links and modes.
