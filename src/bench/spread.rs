@@ -56,7 +56,18 @@ mod tests {
         let spread = Spread::of(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!((spread.median, spread.min, spread.samples), (2.5, 1.0, 4));
         assert!((spread.p10 - 1.3).abs() < 1e-12 && (spread.p90 - 3.7).abs() < 1e-12);
+        let thirds = Spread::of(&[1.0, 2.0, 3.0]);
+        assert!((thirds.p10 - 1.2).abs() < 1e-12 && (thirds.p90 - 2.8).abs() < 1e-12);
         let one = Spread::of(&[7.0]);
         assert_eq!((one.p10, one.median, one.p90), (7.0, 7.0, 7.0));
+    }
+
+    #[test]
+    fn samples_are_unsteady_above_a_spread_of_15_percent() {
+        let spread = |p10, p90| Spread { median: 10.0, p10, p90, min: p10, samples: 9 };
+        assert!((spread(9.0, 11.5).relative() - 0.25).abs() < 1e-12);
+        assert_eq!(spread(9.0, 10.4).unsteady("x"), None);
+        assert_eq!(spread(9.0, 11.5).unsteady("x").as_deref(), Some("x is unsteady: spread 25 %"));
+        assert_eq!(per_launch(&[6.0, 9.0], 3), [2.0, 3.0]);
     }
 }

@@ -425,6 +425,7 @@ mod tests {
         );
         let names: Vec<_> = code.functions.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["S", "k", "f", "TORCH_LIBRARY_EXPAND", "g"]);
+        assert_eq!(self::code("{ x(); } void h() {}").functions.len(), 1);
         let kernel = &code.functions[1];
         assert!(kernel.global && !code.functions[2].global);
         let parameters: Vec<_> = kernel.parameters.iter().map(|one| one.name.as_str()).collect();

@@ -135,6 +135,8 @@ mod tests {
         assert_eq!((of(3..4).line, of(3..4).column), (1, 1));
         let start = text.content.find('=').unwrap();
         assert_eq!((of(start..start).line, of(start..start).column), (2, 3));
+        let inside = text.content.find('é').unwrap() + 1;
+        assert_eq!((of(inside..inside).line, of(inside..inside).column), (2, 1));
         assert_eq!(&text.content[text.line_range(1)], "\u{feff}ab");
         assert_eq!(text.line_range(9), text.content.len()..text.content.len());
         let end = text.content.len();

@@ -217,7 +217,73 @@ fn matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::*;
+    use crate::compile::Accesses;
+
+    const KERNEL: Kernel = Kernel {
+        symbol: String::new(),
+        name: String::new(),
+        registers: 40,
+        spill_stores: 4,
+        spill_loads: 8,
+        stack: 16,
+        shared: 1024,
+        max_threads: 256,
+        occupancy: 0.75,
+        loads: Accesses { all: 3, wide: 1 },
+        stores: Accesses { all: 2, wide: 0 },
+    };
+
+    /// What a kernel is over, and its value.
+    fn over(budget: &Budget, kernel: &Kernel) -> Vec<(&'static str, String)> {
+        limits(budget, kernel).into_iter().map(|limit| (limit.what, limit.value)).collect()
+    }
+
+    #[test]
+    fn a_limit_may_be_reached_and_not_exceeded() {
+        let at = Budget {
+            registers: Some(40),
+            spill_bytes: Some(12),
+            stack_bytes: Some(16),
+            shared_bytes: Some(1024),
+            occupancy: Some(0.75),
+            wide_access: Some(false),
+            ..Budget::default()
+        };
+        assert_eq!(over(&at, &KERNEL), []);
+        let below = Budget {
+            registers: Some(39),
+            spill_bytes: Some(11),
+            stack_bytes: Some(15),
+            shared_bytes: Some(1023),
+            occupancy: Some(0.76),
+            wide_access: Some(true),
+            ..at.clone()
+        };
+        let wide = "1 of 3 loads and 0 of 2 stores have 16 bytes";
+        let all = [("registers", "40"), ("spill_bytes", "12"), ("stack_bytes", "16"), ("shared_bytes", "1024")];
+        let all = all.into_iter().chain([("occupancy", "0.750"), ("wide_access", wide)]);
+        assert_eq!(over(&below, &KERNEL), all.map(|(what, value)| (what, value.to_owned())).collect::<Vec<_>>());
+        // Loads and stores, both.
+        let both = Kernel { stores: Accesses { all: 2, wide: 1 }, ..KERNEL };
+        assert_eq!(over(&at, &both).len(), 1);
+        assert_eq!(over(&Budget { wide_access: Some(true), ..at.clone() }, &both), []);
+        let stores = Kernel { loads: Accesses { all: 3, wide: 0 }, ..both };
+        assert_eq!(over(&at, &stores), []);
+    }
+
+    #[test]
+    fn a_budget_is_for_a_source_or_what_lies_in_a_folder() {
+        let unit = Unit { source: "kernel_src/a.cu".into(), cubin: "a".into(), ptx: "a".into(), kernels: Vec::new() };
+        let of = |source: Option<&str>| {
+            let budget = Budget { source: source.map(Into::into), ..Budget::default() };
+            is_of(&budget, &unit)
+        };
+        for source in [None, Some("."), Some("kernel_src"), Some("kernel_src/a.cu")] {
+            assert!(of(source), "{source:?}");
+        }
+        assert!(!of(Some("kernel_src/b.cu")) && !of(Some("kernel")));
+    }
 
     #[test]
     fn a_star_stands_for_anything() {

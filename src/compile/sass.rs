@@ -115,3 +115,82 @@ const RED: u128 = 0x18e;
 const REDG: u128 = 0x1a6;
 const ATOMG: u128 = 0x1a8;
 const ATOMG_CAS: u128 = 0x1a9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(instructions: &[(u128, u128)]) -> Vec<u8> {
+        // Other bits are set as well: operands, and the operand form next to the opcode.
+        let word = |(opcode, field): &(u128, u128)| opcode | 0xe00 | 0xab << 16 | field << 73 | 1 << 76 | 1 << 72;
+        instructions.iter().flat_map(|one| word(one).to_le_bytes()).collect()
+    }
+
+    /// Loads and stores, all and wide.
+    fn seen(opcode: u128, field: u128, arch: u32) -> [u32; 4] {
+        let (loads, stores) = accesses(&code(&[(opcode, field)]), arch);
+        [loads.all, loads.wide, stores.all, stores.wide]
+    }
+
+    #[test]
+    fn an_access_is_wide_by_the_field_of_its_width() {
+        const NONE: [u32; 4] = [0; 4];
+        for field in 0..8 {
+            let wide = u32::from(field >= 6);
+            for opcode in [LD, LDG] {
+                assert_eq!(seen(opcode, field, 75), [1, wide, 0, 0], "{opcode:#x} {field}");
+            }
+            for opcode in [ST, STG] {
+                assert_eq!(seen(opcode, field, 120), [0, 0, 1, wide], "{opcode:#x} {field}");
+            }
+            assert_eq!(seen(LDGSTS, field, 75), NONE);
+            assert_eq!(seen(LDGSTS, field, 80), [1, wide, 0, 0], "{field}");
+            assert_eq!(seen(LDGSTS, field, 90), [1, wide, 0, 0], "{field}");
+            assert_eq!(seen(LDGSTS, field, 100), [1, u32::from(field == 4), 0, 0], "{field}");
+            let copy = [[0; 4], [1, 1, 0, 0], [0, 0, 1, 1], [0; 4]][usize::try_from(field % 4).unwrap_or(0)];
+            assert_eq!(seen(UBLKCP, field, 90), copy, "{field}");
+            assert_eq!(seen(UBLKCP, field, 89), NONE);
+        }
+        for (opcode, first, expected) in [
+            (LDG_256, 100, [1, 1, 0, 0]),
+            (STG_256, 100, [0, 0, 1, 1]),
+            (UTMALDG, 90, [1, 1, 0, 0]),
+            (UTMASTG, 90, [0, 0, 1, 1]),
+            (UTMAREDG, 90, [0, 0, 1, 1]),
+            (UBLKRED, 90, [0, 0, 1, 1]),
+        ] {
+            assert_eq!((seen(opcode, 0, first), seen(opcode, 0, first - 1)), (expected, NONE), "{opcode:#x}");
+        }
+        assert_eq!(seen(LDL, 6, 90), NONE);
+        let (loads, stores) = accesses(&code(&[(LDG, 6), (STG, 5), (LDG, 4), (LD, 6)]), 90);
+        assert_eq!((loads, stores), (Accesses { all: 3, wide: 2 }, Accesses { all: 1, wide: 0 }));
+    }
+
+    #[test]
+    fn instructions_are_counted_by_kind_from_their_first_architecture_on() {
+        let of = |opcode: u128, arch: u32| count(&code(&[(opcode, 0)]), arch);
+        let none = Opcodes { all: 1, ..Opcodes::default() };
+        let tensor = Opcodes { tensor: 1, ..none };
+        let bulk = Opcodes { bulk: 1, ..none };
+        let atomics = Opcodes { atomics: 1, ..none };
+        for (first, expected, opcodes) in [
+            (75, tensor, &[IMMA, HMMA, BMMA, DMMA][..]),
+            (90, tensor, &[HGMMA, HGMMA + 1, QGMMA]),
+            (80, Opcodes { copies: 1, ..none }, &[LDGSTS]),
+            (90, bulk, &[UTMALDG, UTMASTG, UBLKCP]),
+            (90, atomics, &[REDG]),
+            (75, atomics, &[ATOM, RED, ATOMG, ATOMG_CAS]),
+            (75, Opcodes { local: 1, ..none }, &[LDL, STL]),
+            (75, none, &[LDG, STG, HGMMA - 1, QGMMA + 1]),
+        ] {
+            for &opcode in opcodes {
+                assert_eq!(of(opcode, first), expected, "{opcode:#x}");
+                if first > 75 {
+                    assert_eq!(of(opcode, first - 1), none, "{opcode:#x} before");
+                }
+            }
+        }
+        let two = count(&code(&[(HMMA, 0), (HMMA, 1), (LDL, 0)]), 90);
+        assert_eq!(two, Opcodes { all: 3, tensor: 2, local: 1, ..Opcodes::default() });
+    }
+}

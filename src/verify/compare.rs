@@ -426,6 +426,25 @@ mod tests {
         part.wrong
     }
 
+    /// Those of docs/harness.md.
+    #[test]
+    fn the_bounds_of_the_norm() {
+        use DType::{BF16, E4M3, F16, F32, I8};
+        for (dtype, elements, bound) in [
+            (BF16, 4096.0, 3.2e-3),
+            (BF16, 4095.0, 0.007_812_5),
+            (F16, 4096.0, 4.2e-4),
+            (F16, 4095.0, 0.000_976_562_5),
+            (F32, 4096.0, 2e-5),
+            (F32, 1.0, 2e-5),
+            (E4M3, 4096.0, f64::INFINITY),
+            (I8, 1.0, f64::INFINITY),
+        ] {
+            let found = norm_bound(dtype, elements);
+            assert!(found.total_cmp(&bound).is_eq(), "{dtype:?} {elements}: {found}");
+        }
+    }
+
     #[test]
     fn nan_and_infinity_are_right_where_the_oracle_says_them_and_only_beside_such_inputs() {
         const INF: f64 = f64::INFINITY;

@@ -274,4 +274,111 @@ mod tests {
             }
         }
     }
+
+    /// The rows of a tensor of 90 rows of 64 elements, as numbers.
+    fn rows(dtype: DType, inputs: Inputs) -> Vec<Vec<f64>> {
+        let tensor = tensor(90, 64, dtype);
+        let bytes = drawn(&tensor, inputs, 3, 1);
+        let row =
+            |row: &[u8]| row.chunks_exact(dtype.size()).map(|one| crate::oracle::view::decode(dtype, one)).collect();
+        bytes.chunks_exact(64 * dtype.size()).map(row).collect()
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "few")]
+    fn size(row: &[f64]) -> f64 {
+        (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn rows_have_the_sizes_of_their_distribution() {
+        for (dtype, least, most, tiny) in [
+            (DType::F32, -12, 12, -30),
+            (DType::BF16, -12, 12, -30),
+            (DType::F16, -8, 6, -14),
+            (DType::E5M2, -8, 4, -12),
+            (DType::E4M3, -4, 4, -6),
+        ] {
+            let normal = rows(dtype, Inputs::Normal);
+            assert!(normal.iter().all(|row| (0.4..2.0).contains(&size(row))), "{dtype:?}");
+            let negative = normal.iter().flatten().filter(|x| **x < 0.0).count();
+            assert!((2600..3160).contains(&negative), "{dtype:?}: {negative} of 5760");
+            let wide = rows(dtype, Inputs::Wide);
+            let exponents: Vec<f64> = wide.iter().map(|row| size(row).log2()).collect();
+            let (low, high) = exponents.iter().fold((99.0, -99.0), |(low, high), x| (x.min(low), x.max(high)));
+            let (least, most) = (f64::from(least), f64::from(most));
+            assert!(low > least - 1.5 && low < least + 2.0, "{dtype:?}: {low}");
+            assert!(high < most + 1.5 && high > most - 2.0, "{dtype:?}: {high}");
+            let all = rows(dtype, Inputs::Tiny);
+            assert!(all.iter().all(|row| (size(row).log2() - f64::from(tiny)).abs() < 1.6), "{dtype:?}");
+        }
+    }
+
+    #[test]
+    fn rows_have_the_elements_of_their_distribution() {
+        for (inputs, by) in [(Inputs::Sparse, 0.0), (Inputs::Masked, -f64::from(f32::MAX))] {
+            let replaced = |row: &Vec<f64>| row.iter().filter(|x| x.total_cmp(&by).is_eq()).count();
+            let counts: Vec<usize> = rows(DType::F32, inputs).iter().map(replaced).collect();
+            assert!(counts.iter().skip(1).step_by(3).all(|count| *count == 64), "{inputs:?}: {counts:?}");
+            let others: Vec<usize> = counts.chunks(3).flat_map(|three| [three[0], three[2]]).collect();
+            assert!(others.iter().all(|count| (5..45).contains(count)), "{inputs:?}: {counts:?}");
+            let sum: usize = others.iter().sum();
+            assert!((60 * 64 / 4..60 * 64 / 2).contains(&sum), "{inputs:?}: a third, not {sum}");
+        }
+        for (dtype, least) in [
+            (DType::F16, -65_504.0),
+            (DType::BF16, -3.389_531_389_251_535e38),
+            (DType::E4M3, -448.0),
+            (DType::E5M2, -57_344.0),
+        ] {
+            let masked = rows(dtype, Inputs::Masked);
+            assert!((masked[1][0] / least - 1.0).abs() < 1e-9, "{dtype:?}: {}", masked[1][0]);
+        }
+        let constant = rows(DType::F32, Inputs::Constant);
+        assert!(constant.iter().all(|row| row.iter().all(|x| x.total_cmp(&row[0]).is_eq())));
+        assert!(constant.windows(2).all(|two| two[0][0].total_cmp(&two[1][0]).is_ne()));
+        let place = |row: &Vec<f64>| row.iter().position(|x| (64.0..65.0).contains(x));
+        let spiked = rows(DType::F32, Inputs::Spike);
+        let places: std::collections::BTreeSet<_> = spiked.iter().map(|row| place(row).unwrap()).collect();
+        assert!(places.len() > 30, "{places:?}");
+        assert!(spiked.iter().all(|row| row.iter().filter(|x| x.abs() > 0.5).count() == 1));
+    }
+
+    #[test]
+    fn integers_without_a_range_are_from_minus_1000_to_1000() {
+        let drawn = drawn(&tensor(90, 64, DType::I64), Inputs::Normal, 5, 2);
+        let all: Vec<i64> = drawn.chunks_exact(8).map(|eight| i64::from_le_bytes(eight.try_into().unwrap())).collect();
+        assert!((-1000..-990).contains(all.iter().min().unwrap()) && (991..=1000).contains(all.iter().max().unwrap()));
+    }
+
+    #[test]
+    fn integers_of_a_range_are_constant_or_zero_as_the_distribution_says() {
+        let of = |first, inputs| {
+            let mut tensor = tensor(90, 64, DType::F32);
+            tensor.integers = Some(Integers { first, last: first + 7, also: Vec::new() });
+            let bytes = drawn(&tensor, inputs, 5, 2);
+            let unit = |four: &[u8]| f64::from(f32::from_le_bytes(four.try_into().unwrap())) / Integers::UNIT;
+            let all: Vec<f64> = bytes.chunks_exact(4).map(unit).collect();
+            all.chunks_exact(64).map(<[f64]>::to_vec).collect::<Vec<_>>()
+        };
+        let zeros = |row: &Vec<f64>| row.iter().filter(|x| x.abs() < 0.5).count();
+        // Floating-point tensors have them in small units.
+        let plain = of(1, Inputs::Normal);
+        assert!(plain.iter().flatten().all(|x| (0.9..8.1).contains(x) && (x - x.round()).abs() < 1e-6));
+        assert!(of(1, Inputs::Constant).iter().all(|row| row.iter().all(|x| x.total_cmp(&row[0]).is_eq())));
+        // 0 only where it is in the range.
+        assert!(of(1, Inputs::Sparse).iter().all(|row| zeros(row) == 0));
+        let sparse = of(0, Inputs::Sparse);
+        assert!(sparse.iter().skip(1).step_by(3).all(|row| zeros(row) == 64));
+        assert!(sparse.iter().step_by(3).all(|row| (22..45).contains(&zeros(row)) && row[0].abs() < 0.5));
+    }
+
+    #[test]
+    fn a_vector_is_normal_whatever_the_distribution_of_rows() {
+        let mut vector = tensor(1, 512, DType::F32);
+        (vector.shape, vector.strides) = (vec![512], vec![1]);
+        let normal = drawn(&vector, Inputs::Normal, 3, 1);
+        for inputs in [Inputs::Constant, Inputs::Masked, Inputs::Tiny] {
+            assert_eq!(drawn(&vector, inputs, 3, 1), normal, "{inputs:?}");
+        }
+    }
 }

@@ -1069,12 +1069,23 @@ fn python_as_people_write_it() {
         let test = project(&[("torch-ext/scale_rows/__init__.py", &init)]);
         assert_eq!(found(&test, "p"), expected, "{python}");
     }
-    let build = "[general]\nlicense = \"MIT\"\npython-depends = [\"einops\"]\n";
-    let test = project(&[
-        ("build.toml", build),
-        ("torch-ext/scale_rows/__init__.py", "import einops\n__all__ = [\"einops\"]\n"),
-    ]);
-    assert_eq!(found(&test, "p"), [""; 0]);
+    let general = "[general]\nlicense = \"MIT\"\n";
+    let cases: [(&str, &str, &[&str]); 6] = [
+        ("python-depends = [\"einops\"]", "einops", &[]),
+        // Of another dependency.
+        ("python-depends = [\"einops\"]", "helion", &["python/import-not-allowed"]),
+        ("[general.cuda]\npython-depends = [\"nvidia-cutlass-dsl\"]", "cutlass", &[]),
+        // Of another backend, and of none.
+        ("python-depends = [\"nki\"]", "os", &["depends/not-allowed"]),
+        ("[general.cuda]\npython-depends = [\"nki\"]", "os", &["depends/not-allowed"]),
+        ("[general.cuda]\npython-depends = [\"einops\"]", "os", &["depends/not-allowed"]),
+    ];
+    for (depends, module, expected) in cases {
+        let init = format!("import {module}\n__all__ = [\"{module}\"]\n");
+        let test =
+            project(&[("build.toml", &format!("{general}{depends}\n")), ("torch-ext/scale_rows/__init__.py", &init)]);
+        assert_eq!(found(&test, "p"), expected, "{depends} {module}");
+    }
 }
 
 /// The rules of the findings, with their severities.

@@ -37,7 +37,8 @@ fn add_leaves_it_as_it_is_and_remove_does_not_delete_it() {
         let places = if path.starts_with("s/") { " --dest s" } else { "" };
         let global = if flags.contains("--global") { " --global" } else { "" };
         test.ok(&format!("skills update{places}{global}"));
-        test.run(&format!("skills remove mine{places}{global}")).expect(3, &["was not installed by kernels"]);
+        test.run(&format!("skills remove mine{places}{global}"))
+            .expect(3, &["was not installed by kernels", "then removes it"]);
         assert_eq!(picture(&test.at(path)), before, "{flags}");
         let removed = test.json(&format!("skills remove mine{places}{global} --force"));
         let backups: Vec<&str> =
@@ -77,12 +78,14 @@ fn what_its_receipt_names_as_its_own_source_is_kept() {
             ("skills remove mine --codex", "removed"),
             ("skills add s/mine --codex", "steps"),
             ("skills add s/mine --codex --agents", "steps"),
+            ("skills add s/mine --codex --claude --link", "steps"),
         ] {
             let test = Test::new();
             write_skill(&test.at("s/mine"), "mine", "1");
             let before = adopted_from_itself(&test, ".codex/skills/mine", named);
-            if typed.ends_with("--agents") {
-                test.ok("skills add s/mine --agents");
+            // A copy in another place, to which this one becomes a link.
+            if let Some(other) = ["--agents", "--claude"].into_iter().find(|other| typed.contains(other)) {
+                test.ok(&format!("skills add s/mine {other}"));
             }
             write_skill(&test.at("s/mine"), "mine", "2");
             let report = test.json(typed);
