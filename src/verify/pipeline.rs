@@ -204,3 +204,57 @@ impl Room {
         self.changed.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::RecvTimeoutError;
+    use std::time::Duration;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+    const LATE: Duration = Duration::from_secs(60);
+
+    fn room() -> Room {
+        Room { most: 10, ..Room::default() }
+    }
+
+    /// Whether a case is let in that has to wait until something is done.
+    fn let_in_after(room: &Room, bytes: u64, then: impl FnOnce()) -> bool {
+        std::thread::scope(|scope| {
+            let (said, hears) = channel();
+            scope.spawn(move || said.send(room.enter(bytes)));
+            assert_eq!(hears.recv_timeout(SOON), Err(RecvTimeoutError::Timeout), "{bytes} did not wait");
+            then();
+            let entered = hears.recv_timeout(LATE);
+            room.close();
+            entered.unwrap_or_else(|_| panic!("{bytes} waits for ever"))
+        })
+    }
+
+    #[test]
+    fn a_case_waits_until_others_leave_room_for_it() {
+        let whole = room();
+        assert!(whole.enter(6) && whole.enter(4));
+        assert!(let_in_after(&whole, 5, || whole.leave(6)));
+        // What is larger than all of it is let in alone, and keeps others out.
+        let larger = room();
+        assert!(larger.enter(11));
+        assert!(let_in_after(&larger, 1, || larger.leave(11)));
+        let shared = room();
+        assert!(shared.enter(1));
+        assert!(let_in_after(&shared, 11, || shared.leave(1)));
+        // Nobody waits in one that is closed, or is let in.
+        let closed = room();
+        assert!(closed.enter(6));
+        assert!(!let_in_after(&closed, 5, || closed.close()));
+        assert!(!closed.enter(1));
+    }
+
+    #[test]
+    fn a_path_holds_a_part_of_the_memory() {
+        let bytes = most_bytes();
+        assert!(bytes > 1 << 20 && bytes <= MOST_BYTES, "{bytes}");
+        assert!((1..=6).contains(&threads()) && threads() <= cores());
+    }
+}

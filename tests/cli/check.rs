@@ -1041,7 +1041,7 @@ fn indices_and_launches_as_people_write_them() {
 
 #[test]
 fn python_as_people_write_it() {
-    let cases: [(&str, &[&str]); 21] = [
+    let cases: [(&str, &[&str]); 23] = [
         ("import os, sys, torch.nn.functional as F\nfrom typing import Optional\n", &[]),
         ("try:\n    import flash\nexcept ImportError:\n    flash = None\n", &[]),
         ("def f():\n    import numpy as np\n", &[]),
@@ -1063,6 +1063,8 @@ fn python_as_people_write_it() {
         ("l = torch.library.Library('scale', 'DEF')\n", &["python/fixed-namespace"]),
         ("'''\nimport scale_rows\n'''\ns = f'import {x}'\n# import scale_rows\n", &[]),
         ("@torch.library.register_fake('scale::scale')\ndef _(x): return x\n", &["python/fixed-namespace"]),
+        ("@torch.other.register_fake('scale::scale')\ndef _(x): return x\n", &[]),
+        ("@other.library.register_fake('scale::scale')\ndef _(x): return x\n", &[]),
     ];
     for (python, expected) in cases {
         let init = format!("import torch\n{python}from ._ops import ops\n__all__ = [\"ops\"]\n");
@@ -1085,6 +1087,17 @@ fn python_as_people_write_it() {
         let test =
             project(&[("build.toml", &format!("{general}{depends}\n")), ("torch-ext/scale_rows/__init__.py", &init)]);
         assert_eq!(found(&test, "p"), expected, "{depends} {module}");
+    }
+}
+
+#[test]
+fn python_that_python_does_not_read_is_missing() {
+    let module = "torch-ext/scale_rows/x.py";
+    let test = project(&[(module, "a = 1\n")]);
+    assert_eq!(found(&test, "p"), [""; 0]);
+    for text in [&b"a = 1\0\n"[..], b"a = '\xff'\n"] {
+        write(&test.at(&format!("p/{module}")), text);
+        assert_eq!(found(&test, "p"), ["sources/missing"]);
     }
 }
 
