@@ -59,13 +59,14 @@ pub mod mutant {
 
 def listed(arguments):
     command = ["cargo", "mutants", "--list", "--json"]
-    command += [f"--file={name}" for name in arguments.files]
     if arguments.diff:
         OUT.mkdir(parents=True, exist_ok=True)
         diff = subprocess.run(["git", "diff", os.environ.get("BASE", "origin/main") + "...HEAD"], cwd=ROOT, check=True, capture_output=True)
         (OUT / "diff").write_bytes(diff.stdout)
         command += ["--in-diff", str(OUT / "diff")]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    everything = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout)
+    # `--file` adds to what .cargo/mutants.toml names.
+    return [mutant for mutant in everything if not arguments.files or mutant["file"] in arguments.files]
 
 
 def parser():
