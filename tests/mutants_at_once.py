@@ -4,7 +4,7 @@
 cargo-mutants compiles the program anew for each change, a minute or two each. Here all of a sample are compiled in, each behind a
 condition, and a run of the tests switches one on: the number of it is in a file that the program reads once. First each test is
 run alone without a change, and notes which of the conditions it evaluates; a change is then judged by the tests that reach it,
-the quickest first, until one fails. One for whose tests --seconds were too few is counted apart.
+the quickest first, until one fails. One whose tests take longer than --seconds is counted apart.
 
     tests/mutants_at_once.py --count 200 --seed 1 [--minutes 60] [--jobs 2] [FILE...]
     tests/mutants_at_once.py --count 200 --plan        # only compiles
@@ -102,26 +102,25 @@ class Source:
             fixed = where.type in ("const_item", "static_item", "array_type", "macro_invocation")
             is_const = where.type == "function_item" and re.search(rb"\bconst\b[^(]*\bfn\b", self.bytes[where.start_byte:where.start_byte + 200].split(b"(")[0])
             if fixed or is_const:
-                return False
+                return
             where = where.parent
         wanted = {
             "BinaryOperator": ("binary_expression", "compound_assignment_expr"), "UnaryOperator": ("unary_expression",),
             "FnValue": ("block",), "MatchArm": ("match_arm",), "MatchArmGuard": ("match_pattern",),
         }.get(genre)
         if wanted is None:
-            return False
+            return
         while node is not None and node.type not in wanted:
             node = node.parent
         if node is None:
-            return False
+            return
         if genre == "FnValue":
             while node is not None and not (node.type == "block" and node.parent.type == "function_item"):
                 node = node.parent
             given = node and node.parent.child_by_field_name("return_type")
             if node is None or given and b"impl " in self.bytes[given.start_byte:given.end_byte]:
-                return False
+                return
         self.at.setdefault((node.start_byte, node.end_byte, node.type), []).append((number, genre, by, (start, end)))
-        return True
 
     def render(self, node=None):
         node = node or self.root
@@ -182,7 +181,7 @@ def plant(mutants, dropped):
         data = source.render().encode() if source else (ROOT / name).read_bytes()
         if source and len(source.bytes) > source.root.end_byte:
             data += source.bytes[source.root.end_byte:]
-        if source:  # one within another's replacement is not there
+        if source:  # a change within another's replacement is not there
             planted += map(int, re.findall(rb"mutant::on\((\d+)_u32\)", data))
         if name == "src/lib.rs":
             data += (ON % (len(mutants) + 1, len(mutants) + 1, OUT / SWITCH(0), OUT / SWITCH(0))).encode()

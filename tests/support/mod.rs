@@ -368,8 +368,8 @@ pub fn script(path: &Path, text: impl Display) {
     executable(path, format!("#!/bin/sh\n{text}\n"));
 }
 
-/// Writes an executable file, in another process: one that a test in another thread starts meanwhile would inherit the open file,
-/// and a file that somebody has open for writing cannot be run.
+/// Writes an executable file, from another process. A child that another test starts meanwhile would inherit a file that is open
+/// here, and Linux does not run a file that is open for writing.
 pub fn executable(path: &Path, text: impl AsRef<[u8]>) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mut shell = Command::new("/bin/sh");

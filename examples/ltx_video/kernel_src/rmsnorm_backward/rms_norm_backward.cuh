@@ -131,7 +131,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
 
   // A thread has no registers for its next row until the present one is added up; the block prefetches that row into L2 at once.
   // H200, us: 20000 x 5120 155 (without 210), 8192 x 8192 106 (119), 7377 x 3521 60 (71). Blocks of narrower rows, more of which
-  // stand on an SM, load at each other's barriers; prefetches cost them time: 12000 x 1536 35.1 (33.7), 29837 x 1193 67.8 (66.7).
+  // stand on an SM, load at each other's barriers; prefetches cost them time: 12000 x 1536 35.1 (33.7). Of unaligned rows those of
+  // 177 packs gain, 17110 x 1420 53.2 (60.1), and those of 149 do not, 29837 x 1193 67.8 (66.7).
   constexpr bool kPrefetches = TPR > 32 && (NV > 1 || !WHOLE);
   const bool prefetches = kPrefetches && threadIdx.x == 0 && first < packs && (WHOLE || packs > 160);
   if constexpr (SHARED) cluster_wait();
