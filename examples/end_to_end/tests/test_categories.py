@@ -21,7 +21,9 @@ NAMES = {
     ],
     "norm": [
         "void adaln_rows<__nv_bfloat16, 256, 1, true>(AdalnArguments)",
+        "void adaln_affine<...>(...)",
         "void adaln_groups<...>(...)",
+        "void adaln_phases<...>(...)",
         "void gate_residual_packs<__nv_bfloat16>(GateArguments)",
         "void qk_norm_rope3d_twice<__nv_bfloat16, 2048>(...)",
         "void rope3d_tokens<__nv_bfloat16, 64>(...)",

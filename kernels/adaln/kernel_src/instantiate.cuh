@@ -1,6 +1,8 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
 #include "adaln.cuh"
+#include "adaln_affine.cuh"
+#include "adaln_cluster.cuh"
 #include "adaln_group.cuh"
 #include "adaln_phase.cuh"
 #include "adaln_unaligned.cuh"
@@ -43,6 +45,25 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
   if (access == kElement) {
     ADALN_ELEMENT_LAYOUTS(ADALN_FIND)
   }
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_affine(const Layout& layout) {
+#define ADALN_FIND(THREADS, PACKS) \
+  if (layout.threads == THREADS && layout.packs == PACKS) return reinterpret_cast<const void*>(adaln_affine<T, THREADS, PACKS>);
+  ADALN_AFFINE_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_cluster(const ClusterLayout& layout) {
+#define ADALN_FIND(BLOCKS, THREADS, PACKS)                                                \
+  if (layout.blocks == BLOCKS && layout.threads == THREADS && layout.packs == PACKS)       \
+    return reinterpret_cast<const void*>(adaln_cluster<T, BLOCKS, THREADS, PACKS>);
+  ADALN_CLUSTER_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;
 }

@@ -227,10 +227,56 @@ int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access
   return cudaSuccess;
 }
 
+// Whether a call has a scale and a shift alone. As launch has it, weight and bias are these where they are alone.
+bool is_affine(const Arguments& a) {
+  return a.weight == nullptr && a.bias == nullptr && a.scale_table == nullptr && a.shift_table == nullptr;
+}
+
+int launch_affine(const Call& c, const Layout& layout, int arch, int64_t packs, cudaStream_t stream) {
+  const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
+                         : c.type == kF16 ? adaln_affine_kernel_f16
+                                          : adaln_affine_kernel_bf16;
+  const void* kernel = kernel_of(layout);
+  const int rows_per_block = layout.threads < 128 ? 128 / layout.threads : 1;
+  const int threads = rows_per_block > 1 ? 128 : threads_for(packs, layout.packs);
+  int sms = 0;
+  if (const cudaError_t error = sms_of_device(sms)) return error;
+  for (int64_t row = 0; row < c.rows;) {
+    Arguments a = part(c, row, kMost, 0);
+    row += a.rows;
+    a.packs = static_cast<uint32_t>(packs);
+    a.sms = static_cast<uint32_t>(sms);
+    const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
+    if (const cudaError_t error = start(kernel, arch, blocks, threads, 0, a, stream)) return error;
+  }
+  return cudaSuccess;
+}
+
+// Code of sm_90 and later, for as few rows as one launch takes.
+int launch_cluster(const Call& c, const ClusterLayout& layout, int64_t packs, cudaStream_t stream) {
+  const auto kernel_of = c.type == kF32   ? adaln_cluster_kernel_f32
+                         : c.type == kF16 ? adaln_cluster_kernel_f16
+                                          : adaln_cluster_kernel_bf16;
+  Arguments a = part(c, 0, kMost, 0);
+  a.packs = static_cast<uint32_t>(packs);
+  void* parameters[] = {&a};
+  cudaLaunchAttribute attributes[] = {dependent(), in_clusters(layout.blocks)};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(a.rows * layout.blocks), config.blockDim = dim3(layout.threads), config.stream = stream;
+  config.attrs = attributes, config.numAttrs = 2;
+  return cleared(cudaLaunchKernelExC(&config, kernel_of(layout), parameters));
+}
+
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int size = size_of(c.type);
   int64_t packs = access == kElement ? c.a.width : (c.a.width * size + 15) / 16;
+  if (access == 16 && !gated) {
+    const ClusterLayout cluster = find_cluster_layout(arch, packs, c.rows, !is_affine(c.a));
+    if (cluster.blocks != 0) return launch_cluster(c, cluster, packs, stream);
+    const Layout layout = find_affine_layout(packs, c.rows);
+    if (is_affine(c.a) && layout.threads != 0) return launch_affine(c, layout, arch, packs, stream);
+  }
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;
   if (group.threads != 0) {

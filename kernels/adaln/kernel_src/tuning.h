@@ -24,6 +24,12 @@ struct GroupLayout {
   int packs;    // that each holds of a row in registers
   int rows;     // a block
 };
+// Few wide rows, each in a cluster.
+struct ClusterLayout {
+  int blocks;   // that share a row; 0: none
+  int threads;  // a block
+  int packs;    // that each holds in registers
+};
 constexpr int kShared = 0;  // a wide row, kept in shared memory
 constexpr int kReread = -1;  // a wide row, read twice or three times
 
@@ -35,6 +41,14 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 #define ADALN_UNALIGNED_LAYOUTS(X) X(64, 2) X(256, 1) X(512, 1) X(1024, 2)
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
 #define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
+
+// The same for rows with a scale and a shift alone (adaln_affine), without gated residual: X(threads, packs).
+#define ADALN_AFFINE_LAYOUTS(X)                                                                                        \
+  X(8, 2) X(8, 3) X(16, 2) X(16, 3) X(32, 2) X(32, 3) X(32, 4) X(64, 2) X(64, 3) X(64, 4) X(256, 1) X(256, 2) X(256, 4) \
+  X(384, 3) X(512, 1) X(512, 2) X(512, 3) X(512, 4)
+
+// The same for few wide rows, in clusters, from sm_90 on: X(blocks, threads, packs).
+#define ADALN_CLUSTER_LAYOUTS(X) X(8, 128, 1) X(8, 128, 2) X(2, 512, 2)
 
 // What is compiled of groups: X(access, threads, packs, rows, gated, blocks, first), where so many blocks are to stand on an SM,
 // by code of the architecture `first` and above.
@@ -50,7 +64,6 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
   X(16, 128, 1, 4, false, 8, 90)         \
   X(16, 256, 1, 4, false, 4, 80)         \
   X(16, 384, 1, 2, false, 4, 90)         \
-  X(16, 256, 2, 2, false, 3, 90)         \
   X(16, 256, 2, 3, false, 3, 80)         \
   X(16, 512, 1, 2, false, 3, 90)         \
   X(16, 512, 2, 2, false, 2, 90)         \
@@ -95,6 +108,80 @@ constexpr int64_t kNarrow = 256, kLessNarrow = 4096, kNarrowInGroups = 128;
 constexpr int64_t kFewElements = 1 << 18;
 constexpr int64_t kAny = INT64_MAX;
 constexpr int64_t kFew = 1056;  // eight an H100's SM: one row's latency counts
+
+// Rows with a scale and a shift alone, in accesses of 16 bytes. Where there is no row, they are as all others.
+struct AffineTuning {
+  int64_t packs, rows;  // at most
+  Layout layout;
+};
+
+constexpr AffineTuning kAffineTuning[] = {
+    // [quote affine]
+    // H200. Where a launch's rows are on the card at once, more threads; else layouts whose threads have most to do. Layer_norm, bf16,
+    // us (before, in groups or by adaln_rows): 44356 x 320 15.2 (18.0), 60000 x 640 37.7 (43.5), 8192 x 1152 11.6 (13.3), 26041 x
+    // 1536 39.2 (44.0), 19531 x 2048 40.2 (43.4), 1000 x 4096 6.4 (7.4), 8192 x 4096 34.7 (36.2), 8000 x 5120 41.9 (43.9), 300 x
+    // 8192 5.0 (6.5), 4882 x 8192 41.1 (46.4), 4340 x 9216 41.4 (51.1), 3255 x 12288 43.2 (52.3), 2441 x 16384 42.4 (52.6); a copy
+    // of 160 MB takes 39.5. With tables it is no better: adaln 5376 x 2048 16.7 (12.8).
+    {8, 50000, {8, 2}},  // 64 columns; more rows are faster in groups: 625000 x 64 40.0 (8 x 2 48.4)
+    {12, kAny, {8, 2}},
+    {16, 20000, {16, 2}},
+    {16, kAny, {8, 2}},
+    {24, 20000, {16, 2}},
+    {24, kAny, {8, 3}},
+    {32, 5000, {32, 2}},
+    {32, kAny, {16, 2}},
+    {48, 6000, {32, 3}},
+    {48, kAny, {16, 3}},
+    {64, kAny, {32, 2}},
+    {96, 1400, {32, 3}},
+    {96, 3168, {64, 2}},  // 24 an SM: 3000 x 768 4.0 us (32 x 3 4.4)
+    {96, kAny, {32, 3}},
+    {128, 500, {256, 1}},
+    {128, 1400, {32, 4}},
+    {128, 3168, {64, 2}},
+    {128, kAny, {32, 4}},
+    {192, 1500, {256, 1}},
+    {192, kAny, {64, 3}},
+    {256, 1500, {256, 1}},
+    {256, kAny, {64, 4}},
+    {512, 200, {512, 1}},
+    {384, 3000, {256, 2}},
+    {320, kAny, {256, 2}},
+    {512, 700, {256, 2}},
+    {512, kAny, {256, 4}},
+    {640, 200, {512, 2}},
+    {640, 3000, {384, 3}},
+    {1024, 1500, {512, 2}},
+    {1024, kAny, {256, 4}},
+    {1152, kAny, {384, 3}},
+    {1280, 200, {512, 3}},
+    {1280, kAny, {512, 4}},
+    {1536, kAny, {512, 3}},
+    {2048, kAny, {512, 4}},
+    // [end quote]
+};
+
+// Few wide rows, not gated, in accesses of 16 bytes.
+struct ClusterTuning {
+  int arch;
+  int64_t packs, rows;  // at most
+  ClusterLayout alone;   // a scale and a shift alone
+  ClusterLayout tables;  // or with tables, weight or bias
+};
+
+constexpr ClusterTuning kClusterTuning[] = {
+    // H200, bf16, us (before): layer_norm 16 x 6144 1.9 (2.4), 1 x 8192 1.6 (2.6), 1 x 16384 1.9 (4.3), 32 x 16384 2.9 (4.6), but 33 x
+    // 12288 3.0 by adaln_affine, too; adaln with tables 6 x 6592 1.5 (2.3), 11 x 13104 2.0 (3.5), 32 x 16384 2.7 (4.3), 64 x 12288
+    // 3.2 (3.7). Of 100 rows most would take longer.
+    {90, 640, kAny, {}, {}},
+    {90, 1024, 16, {8, 128, 1}, {8, 128, 1}},
+    {90, 1024, 32, {}, {8, 128, 1}},
+    {90, 1280, 16, {8, 128, 2}, {8, 128, 2}},
+    {90, 1280, 32, {}, {8, 128, 2}},
+    {90, 2048, 32, {8, 128, 2}, {8, 128, 2}},
+    {90, 896, kAny, {}, {}},
+    {90, 2048, 64, {}, {2, 512, 2}},
+};
 
 constexpr Tuning kTuning[] = {
     // H100 (132 SMs of 2048 threads, 50 MB of L2, 3.35 TB/s): rows without modulation in common, and what has no row in
@@ -142,9 +229,8 @@ constexpr Tuning kTuning[] = {
 };
 
 // For rows with a modulation in common: used where each modulation has rows for four blocks or more, and the launch for
-// kGroupBlocksAtLeast or more, twice that many of kUnaligned whose rows a block shares; else the table above.
-// kNarrowBlocksAtLeast where up to 32 threads share four rows and nothing is gated: layer_norm 10000 x 128 3.4 us, in 312 blocks 3.9;
-// 20000 x 128 5.4, in 625 blocks 5.3.
+// kGroupBlocksAtLeast or more, twice that many of kUnaligned whose rows a block shares, and kNarrowBlocksAtLeast where up to 32
+// threads share four rows and nothing is gated; else the table above.
 constexpr int64_t kGroupBlocksAtLeast = 128, kNarrowBlocksAtLeast = 480;
 struct GroupTuning {
   int arch;
@@ -156,6 +242,7 @@ struct GroupTuning {
 };
 
 constexpr GroupTuning kGroupTuning[] = {
+    // What is said of whole rows of layer_norm is from before kAffineTuning, which has them now; with tables they are here.
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   Every layout with the warps that the row needs, microseconds of 8192 rows: 1152 adaln 256 x 1 x 4 16.4 (384 x 1 x 2 16.8,
@@ -201,16 +288,14 @@ constexpr GroupTuning kGroupTuning[] = {
     {80, kUnaligned, 2048, 0, {512, 4, 1}, {512, 4, 1}, {512, 4, 1}},
     {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {8, 1, 4}},
     {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {16, 1, 4}},
-    // layer_norm 150000 x 136 95 % (32 x 1 x 4 90), 12000 x 136 75 (78); H200, us: 200000 x 192 39.7 (16 x 2 x 2 42.8)
     {80, 16, 24, 20000, {16, 2, 4}, {16, 2, 4}, {32, 1, 2}},
-    {80, 16, 24, 8000, {16, 2, 2}, {16, 2, 2}, {32, 1, 2}},   // layer_norm 12000 x 160 90 % (32 x 1 x 4 84), 6000 x 192 80 (83)
+    {80, 16, 24, 8000, {16, 2, 2}, {16, 2, 2}, {32, 1, 2}},
     {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {32, 1, 2}},
-    {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},
-    {80, 16, 64, 1400, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},  // H200, us: layer_norm 1696 x 384 2.7 (64 x 1 3.0)
-    // [quote h100]
+    {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},  // H200, us: adaln with tables 130074 x 320 47.0 (32 x 2 x 2 51.3)
+    {80, 16, 64, 1400, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
     {90, 16, 128, 6000, {128, 1, 4}, {128, 1, 4}, {128, 1, 2}},
     {90, 16, 128, 2113, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {90, 16, 128, 0, {}, {}, {128, 1, 2}},  // a row a block, 16 an SM: layer_norm 1500 x 1024 97 % (128 x 1 x 2 84)
+    {90, 16, 128, 0, {}, {}, {128, 1, 2}},
     {90, 16, 176, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
     {90, 16, 192, 5000, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},  // H200, us: 16000 x 1536 26.1 (384 x 1 x 2 27.6)
     {90, 16, 192, 0, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
@@ -219,8 +304,7 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 16, 384, 529, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
     {90, 16, 384, 0, {}, {}, {384, 1, 2}},  // a row a block, 4 an SM: adaln 500 x 2816 96 % (384 x 1 x 2 86)
     {90, 16, 512, 3000, {512, 2, 2}, {256, 2, 3}, {512, 1, 2}},  // H200, us: adaln 5376 x 4096 24.5 (512 x 1 x 2 27.0)
-    {90, 16, 512, 900, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},   // H200, us: layer_norm 1000 x 4096 7.7 (256 x 2 x 2 8.7)
-    {90, 16, 512, 529, {512, 1, 2}, {256, 2, 2}, {512, 1, 2}},
+    {90, 16, 512, 900, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
     {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
     // Gated, some 1,000 rows, a row a block with its modulation fetched before the sums: 962 x 5120 87 % (512 x 2 x 1 79), but 300 x
     // 5120 72 (77) and 962 x 5568 65 (72).
@@ -235,7 +319,6 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 16, 1536, 1200, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},
     {90, 16, 1536, 133, {512, 4, 1}, {512, 4, 1}, {}},  // gated 368 x 10176 18.4 us (1024 x 2 x 1 19.7)
     {90, 16, 2048, 133, {512, 4, 1}, {512, 4, 1}, {}},
-    // [end quote]
     // A100. Estimates: what saves instructions there does so here.
     {80, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
     {80, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
@@ -253,6 +336,16 @@ constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, i
 }
 
 // No threads where there is no row.
+constexpr Layout find_affine_layout(int64_t packs, int64_t rows) {
+  for (const AffineTuning& row : kAffineTuning)
+    if (packs <= row.packs && rows <= row.rows) return row.layout;
+  return {0, 0};
+}
+constexpr ClusterLayout find_cluster_layout(int arch, int64_t packs, int64_t rows, bool tables) {
+  for (const ClusterTuning& row : kClusterTuning)
+    if (row.arch <= arch && packs <= row.packs && rows <= row.rows) return tables ? row.tables : row.alone;
+  return {0, 0, 0};
+}
 constexpr GroupLayout find_group_layout(int arch, int access, int64_t packs, int64_t rows, bool gated, bool layer) {
   for (const GroupTuning& row : kGroupTuning)
     if (row.arch <= arch && row.access == access && packs <= row.packs && rows >= row.rows)
@@ -286,6 +379,22 @@ constexpr bool tables_are_sound() {
       const int64_t bytes = row.access == 16 ? 16 : 4;
       if (l.packs == kShared && row.packs > shared_bytes(row.arch) / bytes) return false;
       if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    }
+  }
+  for (const AffineTuning& row : kAffineTuning) {
+    bool compiled = false;
+#define ADALN_SAME(THREADS, PACKS) compiled = compiled || (row.layout.threads == THREADS && row.layout.packs == PACKS);
+    ADALN_AFFINE_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+    if (!compiled || int64_t{row.layout.threads} * row.layout.packs < row.packs) return false;
+  }
+  for (const ClusterTuning& row : kClusterTuning) {
+    for (const ClusterLayout& l : {row.alone, row.tables}) {
+      bool compiled = l.blocks == 0;
+#define ADALN_SAME(BLOCKS, THREADS, PACKS) compiled = compiled || (l.blocks == BLOCKS && l.threads == THREADS && l.packs == PACKS);
+      ADALN_CLUSTER_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+      if (!compiled || (l.blocks != 0 && int64_t{l.blocks} * l.threads * l.packs < row.packs)) return false;
     }
   }
   for (const GroupTuning& row : kGroupTuning) {

@@ -27,14 +27,6 @@ __device__ __forceinline__ void group_sums(float (&v)[ROWS], RowScratch<(TPR + 3
   }
 }
 
-// Prefetches a row of whole multiples of 16 bytes into L2.
-template <typename T>
-__device__ __forceinline__ void prefetch_row(const T* row, uint32_t bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row), "r"(bytes) : "memory");
-#endif
-}
-
 // TPR threads share ROWS rows, of each of which a thread has NV packs of N elements. Up to 32 threads: a block of 128 has that
 // many rows several times. Else a block has as many warps as the row takes. BLOCKS blocks an SM bound the registers.
 template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>

@@ -108,6 +108,14 @@ __device__ __forceinline__ void prefetch(const T* scale_row, const T* shift_row,
   prefetch_pack<T, N>(a.bias, i);
 }
 
+// Prefetches a row of whole multiples of 16 bytes into L2.
+template <typename T>
+__device__ __forceinline__ void prefetch_row(const T* row, uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row), "r"(bytes) : "memory");
+#endif
+}
+
 // factor = weight * (one + scale + scale_table), addend = bias * (one + scale + scale_table) + shift + shift_table.
 template <typename T, int N>
 __device__ __forceinline__ void combine(float (&factor)[N], float (&addend)[N], const Modulation<T, N>& m, int64_t i,
