@@ -248,3 +248,142 @@ impl<C: Fn(&Path) -> bool> Search<'_, C> {
         names.filter(|name| !name.is_empty()).find(|name| !decided(name)).cloned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_a_text_says_about_files() {
+        // The text; whether it may ask, and climb; what it asks wrongly; the names that it asks for.
+        type Case = (&'static str, bool, bool, bool, &'static [&'static str]);
+        let cases: [Case; 24] = [
+            ("#include \"a.h\"\n", false, false, false, &[]),
+            ("#include \"../a.h\"\n", false, false, false, &[]),
+            ("#include \"./../a.h\"\n", false, false, false, &[]),
+            ("#include \"b/../a.h\"\n", false, true, false, &[]),
+            ("#include <b/.././a.h>\n", false, true, false, &[]),
+            ("%:include \"b/../a.h\"\n", false, true, false, &[]),
+            ("# include_next \"b/../a.h\"\n", false, true, false, &[]),
+            ("#in\\\nclude \"b/../a.h\"\n", false, true, false, &[]),
+            ("#include A\n", false, true, false, &[]),
+            ("// #include \"b/../a.h\"\n", false, false, false, &[]),
+            ("#pragma x \"b/../a.h\"\n", false, false, false, &[]),
+            ("asm(\".INCBIN \\\"a\\\"\");\n", false, true, false, &[]),
+            ("#define A \"b/../a.h\"\n", false, false, true, &[]),
+            ("#if __has_include(\"a.h\") || __has_include(<b.h>)\n#endif\n", true, false, false, &["a.h", "b.h"]),
+            ("#if __has_include_next( \"a.h\" )\n#endif\n", true, false, false, &["a.h"]),
+            ("#if __has_embed(\"a.bin\", limit(1))\n#endif\n", true, false, false, &["a.bin"]),
+            ("#if __has_include(A)\n#endif\n", true, false, true, &[]),
+            ("#if __has_include(\"a.h\" B)\n#endif\n", true, false, true, &["a.h"]),
+            ("#if __has_include(\"a.h>)\n#endif\n", true, false, true, &[]),
+            ("#if 1\n#elif __has_include\n#endif\n", true, false, true, &[]),
+            ("#if defined(__has_include) && defined __has_embed\n#endif\n", true, false, false, &[]),
+            ("#ifdef __has_include\n#endif\n", true, false, false, &[]),
+            ("#define __has_include(x) 0\n", true, false, false, &[]),
+            ("#define J(a, b) a##b\n", true, false, false, &[]),
+        ];
+        for (text, asks, climbs, wrong, names) in cases {
+            let says = Says::of(text.as_bytes());
+            assert_eq!((says.asks, says.climbs, says.wrong.is_some()), (asks, climbs, wrong), "{text}{says:?}");
+            assert_eq!(says.names, names, "{text}");
+            assert_eq!(says.check(Path::new("k.cu")).is_err(), wrong, "{text}");
+        }
+        let wrong = Says::of(b"#if __has_include(A)\n#endif\n").check(Path::new("src/k.cu")).unwrap_err().to_string();
+        assert!(wrong.starts_with("src/k.cu: `#if __has_include(A)`: a name that is asked for"), "{wrong}");
+    }
+
+    #[test]
+    fn options_ask_too_and_folders_for_headers_do_not() {
+        let says = |flags: &[&str]| Says::of_flags(&flags.iter().map(|&flag| flag.to_owned()).collect::<Vec<_>>());
+        for (flags, asks, wrong) in [
+            (&["-O3", "-DA=1"][..], false, false),
+            (&["-Ia/../b", "-I__has_include"], false, false),
+            (&["-DA=a/../b"], false, true),
+            (&["-DA=__has_include(B)"], true, true),
+            (&["-DA=b##c"], true, false),
+            (&["-DA=a/../b", "-O3"], false, true),
+        ] {
+            let says = says(flags);
+            assert_eq!((says.asks, says.wrong.is_some()), (asks, wrong), "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_behind_a_link_leads_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("plain")).unwrap();
+        fs::create_dir_all(at("other/deep")).unwrap();
+        for file in ["h", "other/h"] {
+            fs::write(at(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("other/deep", at("link")).unwrap();
+        assert_eq!(plainly(Path::new("/a/./b/../c/../../d")), Path::new("/d"));
+        for (path, there) in [
+            ("h", true),
+            ("missing", true),
+            ("plain/../h", true),
+            ("link/../h", false),
+            ("missing/../h", false),
+            ("plain/../missing", false),
+        ] {
+            assert_eq!(leads_there(&at(path)), there, "{path}");
+        }
+    }
+
+    #[test]
+    fn another_file_may_be_found_where_a_folder_may_come_or_go() {
+        let says = [Says::default(), Says { climbs: true, ..Says::default() }];
+        let search = Search {
+            root: Path::new("/p"),
+            folders: ["", "sub", "sub/x"].map(PathBuf::from).into(),
+            covers: |path: &Path| path == Path::new("sub/a.h"),
+        };
+        for (path, another) in [
+            ("b/../a.h", true),      // in sub, sub/b/../a.h
+            ("b/../c.h", false),     // nothing is covered that it could be
+            ("a.h", false),          // without ..
+            ("../a.h", false),       // without a folder before it
+            ("sub/b/../a.h", false), // the file itself
+            ("/p/a.h", true),        // written out: what was asked for is not known
+            ("/usr/include/a.h", false),
+        ] {
+            assert_eq!(search.may_find_another(Path::new(path), &says), another, "{path}");
+            assert!(!search.may_find_another(Path::new(path), &says[..1]), "{path}: no text climbs");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_must_be_decided_by_covered_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        fs::create_dir_all(at("other/deep")).unwrap();
+        for file in ["h", "loose", "other/h", "other/deep/h", "system"] {
+            fs::write(at(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("other/deep", at("link")).unwrap();
+        let search = Search {
+            root: folder.path(),
+            folders: [PathBuf::new()].into(),
+            covers: |path: &Path| ["h", "gone", "other/h"].iter().any(|known| path == Path::new(known)),
+        };
+        for (name, misled) in [
+            ("h", false),
+            ("missing", false),
+            ("other/h", false),
+            ("system", false),
+            ("", false),
+            ("loose", true),     // neither covered nor the system's
+            ("gone", true),      // covered, and not there
+            ("link/h", true),    // there, by a name that is not covered
+            ("link/../h", true), // not the file that the name says
+        ] {
+            let says = [Says { names: vec![name.to_owned()], ..Says::default() }];
+            let found = search.misled(&says, |path| path == at("system"));
+            assert_eq!(found.is_some(), misled, "{name}: {found:?}");
+        }
+    }
+}

@@ -212,3 +212,16 @@ fn checked(project: &Project, archs: &[u32]) -> anyhow::Result<Vec<u32>> {
     }
     Ok(archs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_has_its_compilers_name() {
+        for (features, name) in [(None, "sm_90"), (Some('a'), "sm_90a"), (Some('f'), "sm_90f")] {
+            let target = Target { arch: 90, features, library: PathBuf::new(), units: Vec::new() };
+            assert_eq!(target.name(), name);
+        }
+    }
+}

@@ -74,3 +74,60 @@ impl Read {
 pub(crate) fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(text: &str) -> Says {
+        Says::of(text.as_bytes())
+    }
+
+    #[test]
+    fn an_entry_fits_texts_that_ask_and_climb_no_more_than_its_own() {
+        let [plain, asks, climbs, wrong] =
+            ["", "#ifdef __has_include\n#endif\n", "#include A\n", "#if __has_include(A)\n#endif\n"].map(says);
+        let read = |one: &Says| Read::new(BTreeSet::new(), &[], [one]);
+        for (entry, text, fits) in [
+            (read(&plain), &plain, true),
+            (read(&plain), &climbs, true),
+            (read(&plain), &asks, false),
+            (read(&asks), &asks, true),
+            (read(&asks), &plain, true),
+            (read(&asks), &wrong, false),
+            // Of an older program, which did not look at names.
+            (Read::only(Vec::new()), &plain, true),
+            (Read::only(Vec::new()), &climbs, false),
+            (Read { asks: true, ..Read::only(Vec::new()) }, &asks, false),
+        ] {
+            assert_eq!(entry.fits([text]), fits, "{entry:?} {text:?}");
+            assert_eq!(entry.fits([&plain, text]), fits, "{entry:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_of_headers_and_of_files_that_could_stand_in_for_them() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let digest = |path: &Path| (path != Path::new("gone.h")).then(|| format!("of {}", path.display()));
+        let key = |says: &Says, headers: &[&str], files: &[&str], base: &str| {
+            let read =
+                Read::new(paths(headers).into_iter().collect(), &paths(&["a.h", "/usr/include/stdio.h"]), [says]);
+            read.key(base, &paths(files), digest)
+        };
+        let (plain, asks) = (says(""), says("#ifdef __has_include\n#endif\n"));
+        let first = key(&plain, &["a.h"], &[], "base");
+        assert!(first.is_some());
+        assert_eq!(first, key(&plain, &["a.h"], &["sub/other.h"], "base"), "no header has its name");
+        for other in [
+            key(&plain, &["a.h"], &[], "other"),
+            key(&plain, &["a.h", "b.h"], &[], "base"),
+            key(&plain, &["a.h"], &["sub/a.h"], "base"),
+            key(&plain, &["a.h"], &["sub/stdio.h"], "base"),
+            key(&asks, &["a.h"], &["sub/other.h"], "base"),
+        ] {
+            assert!(other.is_some() && other != first);
+        }
+        assert_eq!(key(&plain, &["gone.h"], &[], "base"), None);
+        assert!(contains(b"a word", b"word") && !contains(b"a wor", b"word"));
+    }
+}

@@ -239,6 +239,10 @@ mod tests {
         let few = drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 1);
         let many = drawn(&tensor(300, 1000, DType::F32), Inputs::Wide, 7, 1);
         assert_eq!(few, many[..few.len()]);
+        // Several threads, where there are several cores.
+        assert_eq!(many, drawn(&tensor(2003, 1000, DType::F32), Inputs::Wide, 7, 1)[..many.len()]);
+        let last = &drawn(&tensor(2003, 1000, DType::F32), Inputs::Wide, 7, 1)[2002 * 4000..];
+        assert_eq!(last, &drawn(&tensor(2403, 1000, DType::F32), Inputs::Wide, 7, 1)[2002 * 4000..2003 * 4000]);
         assert_ne!(few, drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 8, 1));
         assert_ne!(few, drawn(&tensor(3, 1000, DType::F32), Inputs::Wide, 7, 2));
         assert_ne!(many[..4000], many[4000..8000]);

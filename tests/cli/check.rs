@@ -343,6 +343,8 @@ fn findings_are_allowed_at_their_line_by_file_and_by_folder() {
     let test = project(&[("kernel_src/scale.cuh", &above)]);
     // The second rule in the comment matches no finding.
     assert_eq!(found(&test, "p"), ["allow/unused"]);
+    let finding = &test.json("check p")["projects"][0]["findings"][0];
+    assert_eq!((&finding["line"], &finding["column"]), (&4.into(), &6.into()), "{finding}");
     let behind = UNBOUNDED.replace("threadIdx.x;", "threadIdx.x;  // kernels:allow(cuda/int32-index): small");
     assert_eq!(found(&project(&[("kernel_src/scale.cuh", &behind)]), "p"), [""; 0]);
     let below = UNBOUNDED.replace("  if", "  // kernels: allow(cuda/int32-index): small\n  if");

@@ -52,9 +52,10 @@ const NEXT: &str = "work of the caller's stream is not waited for, and graphs ca
 
 fn stream(code: &Code, launch: &Launch, findings: &mut Findings) {
     let wrong = match launch.configuration.as_slice() {
-        [_, _, _, stream] => is_default(code, stream),
         [_] | [] => return,
-        configuration => configuration.len() < 4,
+        [_, _] | [_, _, _] => true,
+        [_, _, _, stream] => is_default(code, stream),
+        _ => false,
     };
     if wrong {
         let name = if launch.kernel.is_empty() { "a kernel" } else { launch.kernel.as_str() };

@@ -24,6 +24,22 @@ fn is_a_link() {
     }
 }
 
+/// A killed run leaves an empty one; what else stands in its place is nobody's to delete.
+#[test]
+fn has_another_gitignore() {
+    for (text, after) in [("", "*\n"), ("mine\n", "mine\n")] {
+        let test = Test::hostile();
+        test.write(".claude/.kernels/.gitignore", text);
+        test.ok("skills add V1 --claude");
+        test.write(&format!("{CLAUDE}/SKILL.md"), "edited\n");
+        test.ok("skills add V2 --claude --force");
+        assert_eq!(fs::read_to_string(test.at(".claude/.kernels/.gitignore")).unwrap(), after);
+    }
+    let test = Test::hostile();
+    test.write(".claude/.kernels/.gitignore/mine", "mine\n");
+    test.refuses("skills add V1 --claude", 1, &[".claude/.kernels/.gitignore", "is in the way; remove it"]);
+}
+
 #[test]
 fn has_links_for_what_it_writes() {
     for name in [".gitignore", "base", "backups", "txn-x", "txn-x/journal.json", "txn-x/old"] {
