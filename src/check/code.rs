@@ -445,6 +445,12 @@ mod tests {
         assert_eq!(launches[0].configuration.len(), 4);
         assert_eq!(launches[0].arguments.len(), 2);
         assert_eq!((launches[1].kernel.as_str(), launches[1].arguments.len()), ("", 0));
+        // What stands before a statement, or a block, is no template of it.
+        for text in ["a = b < c; d ><<<1, 2>>>();", "if (b < c) { d ><<<1, 2>>>(); }", "if (b < c) {} > <<<1, 2>>>();"]
+        {
+            assert_eq!(self::code(text).launches().len(), 0, "{text}");
+        }
+        assert_eq!(self::code("k<a, b<c>><<<1, 2>>>();").launches()[0].kernel, "k");
     }
 
     #[test]

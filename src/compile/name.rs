@@ -51,3 +51,30 @@ pub(crate) fn template(name: &str) -> &str {
     }
     short
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_parameters_and_their_template_arguments() {
+        for (name, without_parameters, without_arguments) in [
+            ("k", "k", "k"),
+            ("k()", "k", "k"),
+            ("a::k(float*, int (*)(int))", "a::k", "a::k"),
+            (
+                "(anonymous namespace)::k<(int)4>(float*)",
+                "(anonymous namespace)::k<(int)4>",
+                "(anonymous namespace)::k",
+            ),
+            ("k<a<int>, 2>(b<c>)", "k<a<int>, 2>", "k"),
+            ("k<(1)>", "k<(1)>", "k"),
+            ("(k)", "(k)", "(k)"),
+            ("", "", ""),
+        ] {
+            assert_eq!((short(name), template(name)), (without_parameters, without_arguments), "{name}");
+        }
+        assert_eq!(demangled("_Z1kIfEvPT_i"), "k<float>(float*, int)");
+        assert_eq!(demangled("plain_c"), "plain_c");
+    }
+}

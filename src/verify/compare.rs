@@ -426,6 +426,32 @@ mod tests {
         part.wrong
     }
 
+    /// Of elements in wide registers, and of those behind them.
+    #[test]
+    fn a_row_is_summed_whatever_its_length() {
+        for length in [1, 3, LANES, LANES + 1, 3 * LANES - 1] {
+            let normal = |at: usize| 1.5 + at as f64 / 64.0;
+            // Half of them subnormal numbers of f16.
+            let values: Vec<f64> = (0..length).map(|at| if at % 2 == 0 { normal(at) } else { 3e-6 }).collect();
+            let got: Vec<f64> = values.iter().map(|value| round(DType::F16, value * 1.0001)).collect();
+            let expected = Expected { slack: vec![1e-3; length], values: values.clone() };
+            let mut part = Part::default();
+            part.row((DType::F16, false), &expected, &got, ("out", 0));
+            let part = part.summed();
+            let sum =
+                |each: &dyn Fn(f64, f64) -> f64| -> f64 { values.iter().zip(&got).map(|(v, g)| each(*v, *g)).sum() };
+            for (found, wanted) in [
+                (part.error, sum(&|value, got| (got - value).powi(2))),
+                (part.reference, sum(&|value, _| value.powi(2))),
+                (part.fourth, sum(&|value, _| value.powi(4))),
+                (part.subnormal, sum(&|value, _| subnormal(DType::F16, value))),
+            ] {
+                assert!((found - wanted).abs() <= 1e-12 * wanted, "{length}: {found} {wanted}");
+            }
+            assert_eq!((part.elements, part.wrong), (length as u64, 0));
+        }
+    }
+
     /// Those of docs/harness.md.
     #[test]
     fn the_bounds_of_the_norm() {
