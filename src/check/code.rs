@@ -450,6 +450,8 @@ mod tests {
         {
             assert_eq!(self::code(text).launches().len(), 0, "{text}");
         }
+        let code = self::code("k<<<l<<<1, 2>>>();");
+        assert_eq!(code.launches().iter().map(|one| one.kernel.as_str()).collect::<Vec<_>>(), ["l"]);
         assert_eq!(self::code("k<a, b<c>><<<1, 2>>>();").launches()[0].kernel, "k");
     }
 

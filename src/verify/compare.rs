@@ -430,9 +430,9 @@ mod tests {
     #[test]
     fn a_row_is_summed_whatever_its_length() {
         for length in [1, 3, LANES, LANES + 1, 3 * LANES - 1] {
-            let normal = |at: usize| 1.5 + at as f64 / 64.0;
             // Half of them subnormal numbers of f16.
-            let values: Vec<f64> = (0..length).map(|at| if at % 2 == 0 { normal(at) } else { 3e-6 }).collect();
+            let normal = (0..).map(|at| 1.5 + f64::from(at) / 64.0);
+            let values: Vec<f64> = normal.flat_map(|value| [value, 3e-6]).take(length).collect();
             let got: Vec<f64> = values.iter().map(|value| round(DType::F16, value * 1.0001)).collect();
             let expected = Expected { slack: vec![1e-3; length], values: values.clone() };
             let mut part = Part::default();
@@ -449,6 +449,16 @@ mod tests {
                 assert!((found - wanted).abs() <= 1e-12 * wanted, "{length}: {found} {wanted}");
             }
             assert_eq!((part.elements, part.wrong), (length as u64, 0));
+        }
+    }
+
+    #[test]
+    fn the_worst_of_an_8_bit_float_is_in_halves_of_its_unit() {
+        for (value, slack, got, worst) in [(1.03, 0.0, 1.0, 0.48), (1.03, 0.0625, 1.0, 0.24), (1.0, 0.0, 1.0, 0.0)] {
+            let expected = Expected { values: vec![value], slack: vec![slack] };
+            let mut part = Part::default();
+            part.row((DType::E4M3, false), &expected, &[got], ("out", 0));
+            assert!((part.worst - worst).abs() < 1e-12 && part.wrong == 0, "{value} {slack}: {}", part.worst);
         }
     }
 
