@@ -259,7 +259,7 @@ mod tests {
     fn what_a_text_says_about_files() {
         // The text; whether it may ask, and climb; what it asks wrongly; the names that it asks for.
         type Case = (&'static str, bool, bool, bool, &'static [&'static str]);
-        let cases: [Case; 24] = [
+        let cases: [Case; 28] = [
             ("#include \"a.h\"\n", false, false, false, &[]),
             ("#include \"../a.h\"\n", false, false, false, &[]),
             ("#include \"./../a.h\"\n", false, false, false, &[]),
@@ -268,7 +268,12 @@ mod tests {
             ("%:include \"b/../a.h\"\n", false, true, false, &[]),
             ("# include_next \"b/../a.h\"\n", false, true, false, &[]),
             ("#in\\\nclude \"b/../a.h\"\n", false, true, false, &[]),
+            ("#include \"b/../../c.h\"\n", false, true, false, &[]),
+            ("#include \"b//a..h\"\n", false, false, false, &[]),
             ("#include A\n", false, true, false, &[]),
+            // A question mark twice may be a trigraph: what is joined, and what is a comment, depends on the options.
+            ("??\n#in\\\nclude \"b/../a.h\"\n", false, true, false, &[]),
+            ("??\n// __has_\\\ninclude(A)\n", true, false, true, &[]),
             ("// #include \"b/../a.h\"\n", false, false, false, &[]),
             ("#pragma x \"b/../a.h\"\n", false, false, false, &[]),
             ("asm(\".INCBIN \\\"a\\\"\");\n", false, true, false, &[]),

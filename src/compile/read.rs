@@ -128,6 +128,8 @@ mod tests {
             assert!(other.is_some() && other != first);
         }
         assert_eq!(key(&plain, &["gone.h"], &[], "base"), None);
+        let only = Read::only(paths(&["a.h"]));
+        assert_ne!(only.key("base", &[], digest), Read::only(Vec::new()).key("base", &[], digest));
         assert!(contains(b"a word", b"word") && !contains(b"a wor", b"word"));
     }
 }
