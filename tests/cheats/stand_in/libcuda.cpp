@@ -3,8 +3,9 @@
 //
 // Threads have streams and clocks of their own; a fault loses the context of all. STAND_IN_ARCH is the compute capability, 75.
 //
-// Work is done at once. An event says at its first query that it has not been reached, as when the queue is full, but for every
-// STAND_IN_LATE-th. A launch takes 0.2 µs and 1 ns a block, or what the kernel says; a copy its bytes at the peak.
+// Work is done at once. A launch takes 0.2 µs and 1 ns a block, or what the kernel says; a copy its bytes at the peak. An event
+// is reached once the host's clock has gone on by the time of the work before it, of which a launch counts for at most LONGEST.
+// Its first query says that it has not been reached, as when the queue is full, but for every STAND_IN_LATE-th.
 #include <elf.h>
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -12,8 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -62,6 +65,7 @@ using Invoke = void(void*, const dim3*, void**, size_t*);
 using Bytes = std::vector<char>;
 
 constexpr double MEMORY_GBS = 1000, L2_GBS = 2048;
+constexpr double LONGEST = 1e4;  // µs
 constexpr uint64_t MEMORY = 256 << 20;
 
 struct Function {
@@ -91,7 +95,8 @@ struct Module {
   std::string image;
 };
 struct Event {
-  double at;
+  double at;       // on the model's clock
+  double reached;  // on the host's
   bool asked;
 };
 
@@ -101,6 +106,8 @@ std::map<void*, size_t> memory;
 uint64_t allocated;
 thread_local Graph* capturing;
 thread_local double now, taken;
+// When the work queued so far ends on the host's clock.
+thread_local double ends;
 std::atomic<bool> lost;
 thread_local sigjmp_buf fault;
 thread_local volatile bool running;
@@ -108,6 +115,17 @@ thread_local volatile bool running;
 int arch() {
   static const char* set = getenv("STAND_IN_ARCH");
   return set ? atoi(set) : 75;
+}
+
+double host_clock() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1e6 + time.tv_nsec / 1e3;
+}
+
+void takes(double microseconds) {
+  now += microseconds;
+  ends = std::max(ends, host_clock()) + std::min(microseconds, LONGEST);
 }
 
 void on_fault(int number) {
@@ -141,7 +159,7 @@ int perform(Node& node) {
   }
   if (!node.function) {
     memcpy(node.to, node.from, node.bytes);
-    now += 0.1 + node.bytes * 2 / MEMORY_GBS / 1e3;
+    takes(0.1 + node.bytes * 2 / MEMORY_GBS / 1e3);
     return DONE;
   }
   taken = -1;
@@ -154,7 +172,7 @@ int perform(Node& node) {
   node.function->invoke(node.function->kernel, node.shape, node.arguments.data(), nullptr);
   running = false;
   const double blocks = double(node.shape[0].x) * node.shape[0].y * node.shape[0].z;
-  now += taken >= 0 ? taken : 0.2 + blocks / 1000;
+  takes(taken >= 0 ? taken : 0.2 + blocks / 1000);
   return DONE;
 }
 
@@ -273,15 +291,15 @@ CU(MemsetD8Async)(void* to, unsigned char byte, size_t bytes, void*) { return me
 
 CU(StreamCreate)(void** stream, unsigned) { return *stream = &now, DONE; }
 CU(StreamDestroy_v2)(void*) { return DONE; }
-CU(EventCreate)(Event** event, unsigned) { return *event = new Event{now, true}, DONE; }
+CU(EventCreate)(Event** event, unsigned) { return *event = new Event{now, ends, true}, DONE; }
 CU(EventDestroy_v2)(Event* event) { return delete event, DONE; }
-CU(EventRecord)(Event* event, void*) { return *event = {now, false}, lost ? ILLEGAL_ADDRESS : DONE; }
+CU(EventRecord)(Event* event, void*) { return *event = {now, ends, false}, lost ? ILLEGAL_ADDRESS : DONE; }
 CU(EventQuery)(Event* event) {
   if (lost) return ILLEGAL_ADDRESS;
   static const char* late = getenv("STAND_IN_LATE");
   static std::atomic<int> queries;
   if (late && *late && ++queries % atoi(late) == 0) return DONE;
-  return std::exchange(event->asked, true) ? DONE : NOT_READY;
+  return std::exchange(event->asked, true) && host_clock() >= event->reached ? DONE : NOT_READY;
 }
 CU(EventElapsedTime_v2)(float* milliseconds, Event* from, Event* to) {
   return *milliseconds = (to->at - from->at) / 1e3, DONE;
