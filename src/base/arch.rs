@@ -5,7 +5,7 @@ use std::fmt;
 
 use anyhow::{Context, Result};
 
-use super::text::numbers;
+use super::text::{self, numbers};
 
 /// What one multiprocessor of an architecture has.
 ///
@@ -87,16 +87,9 @@ pub(crate) fn defaults() -> Vec<u32> {
     rows.map(|limits| limits.arch).collect()
 }
 
-/// The defaults that a major version of CUDA compiles for: the first releases of CUDA 12 know nothing newer than 9.0,
-/// whose PTX runs on what came later.
-pub(crate) fn defaults_of(cuda: u32) -> Vec<u32> {
-    let newest = if cuda >= 13 { u32::MAX } else { 90 };
-    defaults().into_iter().filter(|&arch| arch <= newest).collect()
-}
-
-/// The oldest architecture that a major version of CUDA compiles for.
-pub(crate) fn oldest(cuda: u32) -> u32 {
-    if cuda >= 13 { 75 } else { 50 }
+/// Architectures in words: `sm_75, sm_80 and sm_90`.
+pub(crate) fn named(archs: &[u32]) -> String {
+    text::and(&archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>())
 }
 
 /// A compute capability as build.toml writes it: `9.0`, `9.0a`, `9.0+PTX`.

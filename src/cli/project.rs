@@ -304,9 +304,10 @@ fn arch_number(text: &str) -> Result<u32, String> {
 fn arch_help() -> String {
     let defaults: Vec<String> = arch::defaults().iter().map(u32::to_string).collect();
     format!(
-        "Compute capability, without the point: {} [default: the card's, else {}]",
+        "Compute capability, without the point: {} [default: the card's, else those of {} \
+         that nvcc compiles for]",
         numbers(&arch::known()),
-        defaults.join(" ")
+        defaults.join(", ")
     )
 }
 
@@ -314,7 +315,7 @@ fn torch_help() -> String {
     let defaults: Vec<String> = arch::defaults().iter().map(u32::to_string).collect();
     format!(
         "Build what torch loads and the Kernel Hub takes, into build/torch-stable-abi…-linux of the project; for its \
-         cuda-capabilities, else for {} with PTX, and for the processor of the C++ compiler (CXX)",
+         cuda-capabilities, else for {} with PTX, as far as nvcc compiles for them, and for the processor of the C++ compiler (CXX)",
         and(&defaults)
     )
 }

@@ -26,10 +26,18 @@ const MANY: usize = 30;
 
 /// Compiles a project and reports on each kernel; exit 1 when a budget is exceeded.
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
-    let archs = archs(&arguments.compile.arch)?;
+    let wanted = wanted(&arguments.compile.arch)?;
     let project = Project::open(&arguments.compile.dir)?;
-    let archs = project.of_archs(&archs)?;
+    let archs = project.of_archs(wanted.as_deref().unwrap_or(&arch::defaults()))?;
     let toolchain = Toolchain::find()?;
+    let (archs, others) = toolchain.divide(&archs);
+    if wanted.is_some() || archs.is_empty() {
+        toolchain.must_compile_for(&others)?;
+    }
+    if !others.is_empty() {
+        let names = arch::named(&others);
+        output.note(format!("left out: {names}, for which nvcc {} does not compile", toolchain.version));
+    }
     let started = Instant::now();
     let progress = output.is_talkative() && std::io::stderr().is_terminal();
     let tell = |line: &str| {
@@ -68,25 +76,28 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     for one in &left {
         output.note(format!("{} {one}", style::warning("not compared:")));
     }
-    output.json(&report(&project, &build, seconds, (&overruns, &left))?);
+    output.json(&report(&project, &build, seconds, (&others, &overruns, &left))?);
     Ok(if overruns.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The architectures to compile for: those asked for, else the first card's, else the usual ones.
-pub(super) fn archs(asked: &[u32]) -> Result<Vec<u32>> {
+/// The architectures to compile for: those asked for, else the first card's. None: the usual ones.
+fn wanted(asked: &[u32]) -> Result<Option<Vec<u32>>> {
+    if !asked.is_empty() {
+        must_be_known(asked)?;
+        return Ok(Some(asked.to_vec()));
+    }
+    let card = gpu::probe().ok().and_then(|cards| Some(cards.first()?.arch));
+    Ok(card.filter(|arch| arch::known().contains(arch)).map(|arch| vec![arch]))
+}
+
+/// An error if one of the architectures is not known.
+pub(super) fn must_be_known(asked: &[u32]) -> Result<()> {
     let known = arch::known();
     if let Some(arch) = asked.iter().find(|arch| !known.contains(arch)) {
         let known = numbers(&known);
         return Err(Usage(format!("--arch {arch} is not known; it is one of {known}")).into());
     }
-    if !asked.is_empty() {
-        return Ok(asked.to_vec());
-    }
-    let card = gpu::probe().ok().and_then(|cards| Some(cards.first()?.arch));
-    Ok(match card.filter(|arch| known.contains(arch)) {
-        Some(arch) => vec![arch],
-        None => arch::defaults(),
-    })
+    Ok(())
 }
 
 /// A table row: the name, then figures.
@@ -186,7 +197,12 @@ fn row(name: String, group: &[&Kernel]) -> Row {
     }
 }
 
-fn report(project: &Project, build: &Build, seconds: f64, (overruns, left): (&[String], &[String])) -> Result<Value> {
+fn report(
+    project: &Project,
+    build: &Build,
+    seconds: f64,
+    (left_out, overruns, not_compared): (&[u32], &[String], &[String]),
+) -> Result<Value> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let units: usize = build.targets.iter().map(|target| target.units.len()).sum();
     Ok(json!({
@@ -208,8 +224,9 @@ fn report(project: &Project, build: &Build, seconds: f64, (overruns, left): (&[S
                 "kernels": unit.kernels,
             })).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
+        "archs_left_out": left_out,
         "over_budget": overruns,
-        "budgets_not_compared": left,
+        "budgets_not_compared": not_compared,
     }))
 }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::build::{archs, duration};
+use super::build::{duration, must_be_known};
 use crate::base::plural;
 use crate::base::text::for_shell;
 use crate::cli::project::Build as Arguments;
@@ -50,9 +50,7 @@ const NAMED: usize = 12;
 
 pub(super) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let asked = &arguments.compile.arch;
-    if !asked.is_empty() {
-        archs(asked)?;
-    }
+    must_be_known(asked)?;
     let project = TorchProject::open(&arguments.compile.dir)?;
     let progress = output.is_talkative() && std::io::stderr().is_terminal();
     let tell = |line: &str| {

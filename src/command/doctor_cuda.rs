@@ -9,7 +9,7 @@ use crate::base::arch;
 use crate::base::text::numbers;
 use crate::gpu::{self, Card};
 use crate::report::{Output, style};
-use crate::toolchain::{HostCompiler, Toolchain, release};
+use crate::toolchain::{HostCompiler, Known, Toolchain, release};
 
 pub(crate) fn show(output: Output) -> Value {
     let toolchain = Toolchain::find();
@@ -83,7 +83,7 @@ fn remarks(toolchain: Option<&Toolchain>, cards: &[Card]) -> Vec<String> {
             Toolchain::PINNED
         ));
     }
-    let archs = toolchain.archs().unwrap_or_default();
+    let archs = toolchain.archs(&Known::nothing()).unwrap_or_default();
     for card in cards {
         let name = &card.name;
         if let Some(theirs) = release(&card.cuda) {

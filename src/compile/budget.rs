@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Build, Kernel, Target, Unit, name};
-use crate::base::text;
+use crate::base::arch;
 use crate::project::{Budget, Project};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,13 +41,8 @@ impl NotCompared {
     pub(crate) fn why(&self) -> String {
         let too = if self.nowhere { "" } else { " too" };
         let were = if self.archs.len() == 1 { "was" } else { "were" };
-        format!("is for {}{too}, which {were} not compiled for", list(&self.archs))
+        format!("is for {}{too}, which {were} not compiled for", arch::named(&self.archs))
     }
-}
-
-/// `sm_80 and sm_90`
-fn list(archs: &[u32]) -> String {
-    text::and(&archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>())
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +61,8 @@ impl std::fmt::Display for Overrun {
         let pattern = &self.pattern;
         match &self.at {
             None => {
-                let on = if self.archs.is_empty() { String::new() } else { format!(" on {}", list(&self.archs)) };
+                let on =
+                    if self.archs.is_empty() { String::new() } else { format!(" on {}", arch::named(&self.archs)) };
                 write!(f, "budget {number} (kernel = \"{pattern}\"): no kernel has that name{on}")
             }
             Some((arch, kernel, limit)) => write!(

@@ -53,7 +53,7 @@ use anyhow::Context as _;
 use build_toml::Purpose;
 use diagnostic::Document;
 
-use crate::base::disk;
+use crate::base::{arch, disk};
 
 /// kernel-builder's file.
 pub(crate) const BUILD_TOML: &str = "build.toml";
@@ -155,7 +155,7 @@ impl Project {
             !fit.is_empty() || archs.is_empty(),
             "{} is not for {}: the cuda-capabilities of its build.toml are {}",
             self.name,
-            archs.iter().map(|arch| format!("sm_{arch}")).collect::<Vec<_>>().join(", "),
+            arch::named(archs),
             self.capabilities.shown()
         );
         Ok(fit)

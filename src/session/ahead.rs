@@ -46,6 +46,7 @@ impl<'a, L: Lab + Sync> Ahead<'a, L> {
             if let (Ok(toolchain), Ok(project)) = (&toolchain, Project::open(&dir))
                 && let Ok(archs) = project.of_archs(&archs)
             {
+                let (archs, _) = toolchain.divide(&archs);
                 let _ = self.lab.build(&project, &archs, toolchain);
             }
             self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(0);

@@ -164,7 +164,8 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         Ok(toolchain) => toolchain,
         Err(why) => return failed(why),
     };
-    let done = match lab.build(project, archs, &toolchain) {
+    let (archs, others) = toolchain.divide(archs);
+    let done = match lab.build(project, &archs, &toolchain) {
         Ok(done) => done,
         Err(error) => return failed(format!("{error:#}")),
     };
@@ -177,6 +178,8 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
     for arch in archs.iter().filter(|arch| !there.contains(arch)) {
         checks.push(Check::failed("build", format!("sm_{arch}"), "the build has no code for this architecture"));
     }
+    let no_code = format!("nvcc {} does not compile for it", toolchain.version);
+    checks.extend(others.iter().map(|arch| Check::skipped("build", format!("sm_{arch}"), no_code.clone())));
     if let Some(first) = checks.first_mut() {
         // All architectures are compiled at once.
         first.seconds = start.elapsed().as_secs_f64();

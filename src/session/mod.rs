@@ -53,7 +53,8 @@ impl Session {
         let toolchain = Toolchain::find()?;
         project.of_archs(&[arch])?;
         let archs: Vec<u32> = more.chain([arch]).collect();
-        let archs = project.of_archs(&archs)?;
+        toolchain.must_compile_for(&[arch])?;
+        let (archs, _) = toolchain.divide(&project.of_archs(&archs)?);
         tell(&format!("building {}", project.name));
         let build = compile::build(&project, &archs, &toolchain, false, tell)?;
         Ok(Self { project, build })

@@ -24,6 +24,8 @@ use std::process::Command;
 
 use thiserror::Error;
 
+use crate::base::arch;
+
 /// A Python that takes no module from the current folder, where it would look first: it may be a stranger's project.
 pub(crate) fn python(path: &Path) -> Command {
     // A bare name is found in PATH, and any other path is one from here.
@@ -96,14 +98,37 @@ impl Toolchain {
         bin.parent().unwrap_or(bin)
     }
 
-    /// The compute capabilities that it supports: `[75, 80, …]`.
-    pub(crate) fn archs(&self) -> Result<Vec<u32>, ToolchainError> {
-        let text = ask(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
+    /// The compute capabilities that it compiles for, in rising order: `[75, 80, …]`.
+    pub(crate) fn archs(&self, known: &Known) -> Result<Vec<u32>, ToolchainError> {
+        let text = known.says(&self.nvcc, "--list-gpu-code").map_err(ToolchainError)?;
         let mut archs: Vec<u32> =
             text.split_whitespace().filter_map(|word| word.strip_prefix("sm_")?.parse().ok()).collect();
         archs.sort_unstable();
         archs.dedup();
         Ok(archs)
+    }
+
+    /// Divides architectures into those that it compiles for, and the others. If it does not say which, all are the former.
+    pub(crate) fn divide(&self, archs: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let compiled = self.archs(&Known::nothing()).unwrap_or_default();
+        archs.iter().partition(|arch| compiled.is_empty() || compiled.contains(arch))
+    }
+
+    /// An error if it does not compile for one of the architectures.
+    pub(crate) fn must_compile_for(&self, archs: &[u32]) -> Result<(), ToolchainError> {
+        let (_, others) = self.divide(archs);
+        if others.is_empty() {
+            return Ok(());
+        }
+        let compiled = self.archs(&Known::nothing())?;
+        Err(ToolchainError(format!(
+            "nvcc {} ({}) does not compile for {}, only from sm_{} to sm_{}: set CUDA_HOME to a toolkit that does",
+            self.version,
+            self.origin,
+            arch::named(&others),
+            compiled.first().unwrap_or(&0),
+            compiled.last().unwrap_or(&0)
+        )))
     }
 
     /// Major and minor version: `(13, 0)`.

@@ -192,7 +192,11 @@ impl<'a> Builder<'a> {
         let toolchain = Toolchain::find_known(&known)?;
         let host = HostCompiler::find_known(&known)?;
         let sources = Sources::read(project)?;
-        let plan = Plan::new(project, &sources, &toolchain, &host, options.archs)?;
+        if !options.archs.is_empty() {
+            toolchain.must_compile_for(options.archs)?;
+        }
+        let compiled = toolchain.archs(&known)?;
+        let plan = Plan::new(project, &sources, &toolchain, &host, options.archs, &compiled)?;
         let out = match options.out {
             Some(out) => std::path::absolute(out).with_context(|| format!("--out {} is not a path", out.display()))?,
             None => project.root.join("build"),

@@ -48,6 +48,7 @@ impl Plan {
         toolchain: &Toolchain,
         host: &HostCompiler,
         asked: &[u32],
+        compiled: &[u32],
     ) -> Result<Self> {
         check_path(&project.root)?;
         for path in sources.code.keys() {
@@ -62,7 +63,7 @@ impl Plan {
             archs: Vec::new(),
             notes: Vec::new(),
         };
-        plan.add_kernels(project, toolchain, cuda, host, asked)?;
+        plan.add_kernels(project, (toolchain, cuda, host), (asked, compiled))?;
         let torch = &project.torch;
         let csrc = csrc(project);
         let include: Vec<&Path> = torch.includes.iter().chain(&csrc).map(PathBuf::as_path).collect();
@@ -77,14 +78,13 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Adds the sources of every `[kernel.X]` that this CUDA can compile.
+    /// Adds the sources of every `[kernel.X]` that this CUDA can compile, for those of the `asked` architectures, if any are, that
+    /// nvcc compiles for.
     fn add_kernels(
         &mut self,
         project: &TorchProject,
-        toolchain: &Toolchain,
-        cuda: Version,
-        host: &HostCompiler,
-        asked: &[u32],
+        (toolchain, cuda, host): (&Toolchain, Version, &HostCompiler),
+        (asked, compiled): (&[u32], &[u32]),
     ) -> Result<()> {
         let csrc = csrc(project);
         for kernel in &project.build.kernels {
@@ -97,7 +97,7 @@ impl Plan {
                 ));
                 continue;
             }
-            let archs = arch::of(kernel, asked, cuda.major)?;
+            let archs = arch::of(kernel, asked, compiled)?;
             let include: Vec<&Path> = kernel.includes.iter().chain(&csrc).map(PathBuf::as_path).collect();
             for source in &kernel.sources {
                 if is_cu(source) {

@@ -103,7 +103,7 @@ fn variants_are_chosen_and_ordered_as_the_library_does() {
     for framework in
         ["-stable-abi29", "-stable-abi211", "-stable-abi212", "29", "211-cxx11", "212-cxx11", "212-cxx98", "212"]
     {
-        for backend in ["cu118", "cu126", "cu130", "cu132", "cpu", "rocm71", "xpu20252"] {
+        for backend in ["cu118", "cu124", "cu126", "cu130", "cu132", "cpu", "rocm71", "xpu20252"] {
             names.push(format!("torch{framework}-{backend}-x86_64-linux"));
         }
     }

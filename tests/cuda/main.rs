@@ -24,6 +24,7 @@ mod build;
 mod build_torch;
 mod ci;
 mod composed;
+mod cuda12;
 mod deep;
 mod evals;
 mod freshness;

@@ -50,8 +50,17 @@ pub fn cache() -> PathBuf {
 
 /// What `tests/debian` unpacks, or why it cannot.
 pub fn debian(name: &str) -> Result<PathBuf, String> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/debian");
-    let unpacked = Command::new(script).arg(name).output().unwrap();
+    unpacked("tests/debian", &[name])
+}
+
+/// A toolkit of CUDA 12, for `CUDA_HOME`, or why there is none.
+pub fn cuda12() -> Result<PathBuf, String> {
+    unpacked("tests/cuda12", &[])
+}
+
+fn unpacked(script: &str, arguments: &[&str]) -> Result<PathBuf, String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(script);
+    let unpacked = Command::new(script).args(arguments).output().unwrap();
     if unpacked.status.success() {
         Ok(String::from_utf8(unpacked.stdout).unwrap().trim().into())
     } else {
