@@ -5,7 +5,8 @@
 //
 // Work is done at once. A launch takes 0.2 µs and 1 ns a block, or what the kernel says; a copy its bytes at the peak. An event
 // is reached once the host's clock has gone on by the time of the work before it, of which a launch counts for at most LONGEST.
-// Its first query says that it has not been reached, as when the queue is full, but for every STAND_IN_LATE-th.
+// Its first query says that it has not been reached, as when the queue is full, but for the first query of every STAND_IN_LATE-th
+// event.
 #include <elf.h>
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -297,9 +298,9 @@ CU(EventRecord)(Event* event, void*) { return *event = {now, ends, false}, lost 
 CU(EventQuery)(Event* event) {
   if (lost) return ILLEGAL_ADDRESS;
   static const char* late = getenv("STAND_IN_LATE");
-  static std::atomic<int> queries;
-  if (late && *late && ++queries % atoi(late) == 0) return DONE;
-  return std::exchange(event->asked, true) && host_clock() >= event->reached ? DONE : NOT_READY;
+  static std::atomic<int> asked;
+  if (!std::exchange(event->asked, true)) return late && *late && ++asked % atoi(late) == 0 ? DONE : NOT_READY;
+  return host_clock() >= event->reached ? DONE : NOT_READY;
 }
 CU(EventElapsedTime_v2)(float* milliseconds, Event* from, Event* to) {
   return *milliseconds = (to->at - from->at) / 1e3, DONE;
