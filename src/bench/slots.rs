@@ -88,3 +88,17 @@ fn filled(length: usize, word: u32) -> Vec<u8> {
     });
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_lie_an_odd_number_of_pages_apart_and_do_not_overlap() {
+        for pages in 1..9 {
+            let bytes = pages * 4096;
+            let step = step(&Layout { starts: Vec::new(), bytes });
+            assert!(step / 4096 % 2 == 1 && (bytes..=bytes + 4096).contains(&step), "{pages} pages: {step}");
+        }
+    }
+}

@@ -238,3 +238,25 @@ pub(crate) fn remove_empty(folder: &Path, count: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_is_given_for_the_errors_that_a_user_can_fix() {
+        for (errno, advice) in [
+            (Errno::ACCESS, "permissions"),
+            (Errno::ROFS, "read-only"),
+            (Errno::NOSPC, "disk is full"),
+            (Errno::DQUOT, "disk is full"),
+            (Errno::XDEV, "mount point"),
+            (Errno::NOTDIR, "a link or a file"),
+            (Errno::LOOP, "become a link"),
+        ] {
+            let hint = hint(&errno.into());
+            assert!(hint.contains(advice), "{errno}: {hint}");
+        }
+        assert_eq!(hint(&Errno::IO.into()), "");
+    }
+}

@@ -408,6 +408,7 @@ fn error(dtype: DType, got: f64, value: f64, budget: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::oracle::rounding::round;
+    use crate::project::{BoundTensor, Role};
 
     /// What the bound is over `count` elements of `value`, and the norm of those rounded and then `off` units away.
     fn norm(dtype: DType, value: f64, count: u32, off: f64) -> (f64, f64) {
@@ -460,6 +461,66 @@ mod tests {
             part.row((DType::E4M3, false), &expected, &[got], ("out", 0));
             assert!((part.worst - worst).abs() < 1e-12 && part.wrong == 0, "{value} {slack}: {}", part.worst);
         }
+        // So is what one that is wrong was allowed.
+        let expected = Expected { values: vec![1.0], slack: vec![0.0] };
+        let mut part = Part::default();
+        part.row((DType::E4M3, false), &expected, &[1.25], ("out", 0));
+        let first = part.first.map(|first| (first.ulps, first.allowed));
+        assert_eq!(first, Some((2.0, 0.5)));
+    }
+
+    /// Rows of one value.
+    struct Constant {
+        value: f64,
+        rows: u64,
+        columns: usize,
+    }
+
+    impl Oracle for Constant {
+        fn outputs(&self) -> Vec<String> {
+            vec!["out".to_owned()]
+        }
+
+        fn rows(&self, _: usize) -> u64 {
+            self.rows
+        }
+
+        fn row(&self, _: &Tensors, _: usize, _: u64, expected: &mut Expected) {
+            *expected = Expected { values: vec![self.value; self.columns], slack: vec![0.0; self.columns] };
+        }
+    }
+
+    #[test]
+    fn the_rows_of_an_output_are_added_up() {
+        // 131 units of f16's subnormal numbers, and 130.8.
+        let (value, stored) = (1.0 / 128_256.0, 131_u16);
+        let oracle = Constant { value, rows: 10, columns: 600 };
+        let out = BoundTensor {
+            name: "out".to_owned(),
+            role: Role::Output,
+            dtype: DType::F16,
+            shape: vec![10, 600],
+            strides: vec![600, 1],
+            offset: 0,
+            integers: None,
+            alternatives: 1,
+        };
+        let compared = |stored: &[u16]| {
+            let bytes: Vec<u8> = stored.iter().flat_map(|one| one.to_le_bytes()).collect();
+            let got = Tensors { views: [("out".to_owned(), View::new(&out, &bytes))].into() };
+            compare(&oracle, &Tensors::default(), &got, Scope::default())
+        };
+        let mut all = vec![stored; 6000];
+        let right = compared(&all);
+        assert_eq!((right.elements, right.wrong, right.first.is_none()), (6000, 0, true));
+        let (_, norm, bound) = &right.norms[0];
+        assert!(norm <= bound && *bound < 4e-3, "{norm} {bound}");
+        for (row, column) in [(3, 5), (3, 599), (9, 0)] {
+            all[row * 600 + column] += 2;
+        }
+        let wrong = compared(&all);
+        assert_eq!((wrong.elements, wrong.wrong), (6000, 3));
+        assert_eq!(wrong.first.map(|first| (first.row, first.column)), Some((3, 5)));
     }
 
     /// Those of docs/harness.md.

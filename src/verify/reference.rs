@@ -76,8 +76,8 @@ mod tests {
     use crate::verify::layout::Layout;
     use crate::verify::slot::tensors;
 
-    /// What the oracle of `add_rms_norm` says where kernel.toml gives `sum` a role.
-    fn with_sum_as(role: &str) -> Result<Box<dyn Oracle>> {
+    /// What the oracle of `add_rms_norm` says where kernel.toml gives `sum` a role, for a case of some rows.
+    fn with_sum_as(role: &str, rows: u32) -> Result<Box<dyn Oracle>> {
         let scratch = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
         for entry in walkdir::WalkDir::new(&from).into_iter().flatten().filter(|entry| entry.path().is_file()) {
@@ -92,7 +92,8 @@ mod tests {
         std::fs::write(&path, changed).unwrap();
         let project = Project::open(scratch.path()).unwrap();
         let operation = project.spec.operations.iter().find(|one| one.name == "add_rms_norm").unwrap();
-        let case = operation.cases(&operation.verify, 0).unwrap().into_iter().next().unwrap();
+        let mut case = operation.cases(&operation.verify, 0).unwrap().into_iter().next().unwrap();
+        case.values.insert("rows".to_owned(), rows.into());
         let bound = operation.bind(&case).unwrap();
         let layout = Layout::new(&bound);
         let bytes = vec![0; usize::try_from(layout.bytes).unwrap()];
@@ -101,8 +102,10 @@ mod tests {
 
     #[test]
     fn an_output_of_the_oracle_is_no_input() {
-        assert!(with_sum_as("output").is_ok());
-        let error = with_sum_as("input").err().unwrap().to_string();
+        assert!(with_sum_as("output", 3).is_ok());
+        // One without elements is not compared.
+        assert!(with_sum_as("input", 0).is_ok());
+        let error = with_sum_as("input", 3).err().unwrap().to_string();
         assert!(error.contains("computes `sum`, which is no output"), "{error}");
     }
 }

@@ -407,6 +407,68 @@ fn no_two_cases_have_the_same_numbers() {
     assert!(report.passed(), "{:?}", report.findings);
 }
 
+/// The findings of `verify` for a launcher that does something else with arguments that it is to refuse, and then returns 1. `rows` of
+/// kernel.toml's rows to be refused replaces the candidates'.
+fn refusing(first: &str, refused: &str) -> Vec<(Kind, String)> {
+    let project = timed("3");
+    let write = |name: &str, edit: &dyn Fn(String) -> String| {
+        let path = project.path().join(name);
+        fs::write(&path, edit(fs::read_to_string(&path).unwrap())).unwrap();
+    };
+    write("kernel.toml", &|text| {
+        let (head, _) = text.split_once("[[operation.reject]]").unwrap();
+        format!("{head}[[operation.reject]]\n{refused}\n")
+    });
+    write("candidate.cu", &|text| {
+        let arguments = "out, x, weight, scratch, rows, width, out_stride, x_stride, eps, weight_offset, round_first, dtype, stream";
+        text.replace(
+            "#include \"rms_norm.cuh\"",
+            "#define rms_norm_launch right\n#include \"rms_norm.cuh\"\n#undef rms_norm_launch",
+        ) + &format!(
+            "extern \"C\" int rms_norm_launch(void* out, const void* x, const void* weight, float* scratch, int64_t rows, \
+                 int64_t width, int64_t out_stride, int64_t x_stride, float eps, float weight_offset, int round_first, int dtype, \
+                 cudaStream_t stream) {{\n  {first}\n  return right({arguments});\n}}\n"
+        )
+    });
+    let output = run("verify", project.path(), &[], "");
+    let report: VerifyReport = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    report.findings.into_iter().map(|finding| (finding.kind, finding.message)).collect()
+}
+
+#[test]
+fn a_refusal_launches_nothing_and_is_of_the_arguments_that_it_was_given() {
+    let negative = "rows = -1\nwidth = 1024";
+    assert_eq!(refusing("", negative), []);
+    let launches =
+        "if (rows < 0) return right(out, x, weight, scratch, 1, width, width, width, eps, 0, 0, dtype, stream), 1;";
+    let found = refusing(launches, negative);
+    assert!(
+        matches!(found.as_slice(), [(Kind::NotRefused, why)] if why.contains("returned 1, having launched 1 kernel(s)")),
+        "{found:?}"
+    );
+    // A pointer lies as far beyond its tensor as kernel.toml says.
+    let beyond = "rows = 5\nwidth = 77\npointers = { x = \"+4\" }";
+    assert_eq!(refusing("if (width == 77 && reinterpret_cast<uint64_t>(x) % 16 == 4) return 1;", beyond), []);
+    let found = refusing("if (width == 77 && reinterpret_cast<uint64_t>(x) % 16 == 12) return 1;", beyond);
+    assert!(matches!(found.as_slice(), [(Kind::NotRefused, _)]), "{found:?}");
+}
+
+#[test]
+fn variables_of_the_device_are_named_in_the_report() {
+    let remarks = |text: &str| {
+        let project = timed("3");
+        let path = project.path().join("candidate.cu");
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace("__global__ void timed", text)).unwrap();
+        let output = run("bench", project.path(), &["--rounds", "5"], "");
+        let report: BenchReport = serde_json::from_slice(&output.stdout).unwrap();
+        report.remarks.into_iter().filter(|remark| remark.contains("device variables")).collect::<Vec<_>>()
+    };
+    assert_eq!(remarks("__global__ void timed"), [""; 0]);
+    let found = remarks("__device__ float kept[3];\n__global__ void timed");
+    assert_eq!(found, ["12 bytes of device variables get their initial content again before each round"]);
+}
+
 #[test]
 fn nothing_is_recorded_without_a_card() {
     let project = timed("3");

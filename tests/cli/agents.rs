@@ -1,6 +1,7 @@
 //! `--agent`: which agents there are, what they are called, and what `'*'` and `--all` mean.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::support::{Test, exists, snapshot, write_skill};
 
@@ -148,4 +149,17 @@ fn remove_all_takes_what_kernels_installed_and_leaves_the_rest() {
     test.ok("skills rm --all --yes");
     assert_eq!(snapshot(test.at(".claude")), before);
     assert!(!exists(test.at(".agents")));
+}
+
+#[test]
+fn remove_all_leaves_a_link_of_the_user_s_with_the_name_of_the_embedded_skill() {
+    let test = Test::new();
+    write_skill(&test.at("sources/one"), "one", "1");
+    write_skill(&test.at("own/cuda-kernels"), "cuda-kernels", "1");
+    fs::create_dir_all(test.at(".cursor/skills")).unwrap();
+    let link = test.at(".cursor/skills/cuda-kernels");
+    symlink("../../own/cuda-kernels", &link).unwrap();
+    test.ok("skills add ./sources/one --claude");
+    test.ok("skills remove --all");
+    assert!(!exists(test.at(".claude")) && link.is_symlink());
 }

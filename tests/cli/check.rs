@@ -968,8 +968,16 @@ fn indices_and_launches_as_people_write_them() {
             "#pragma once\n__global__ void scale_kernel(float *out, const float *in, {count}, float factor) {{\n{body}\n}}\n"
         )
     };
-    let cases: [(&str, &str, &[&str]); 14] = [
+    let cases: [(&str, &str, &[&str]); 17] = [
         ("int64_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;", &["error"]),
+        ("int64_t n", "int i = blockIdx.x + threadIdx.x; if (i >= n) return;", &[]),
+        // A loop that advances by something else than the grid.
+        ("int64_t n", "for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < n; i += 1 << 20) out[i] = 0;", &[]),
+        (
+            "int64_t n",
+            "for (const int64_t j : all) {} const int64_t i = blockIdx.x * 256; if (i < n) out[i] = 0;",
+            &["warning"],
+        ),
         ("std::size_t n", "unsigned int i = threadIdx.x + blockIdx.x * 256; if (n > i) out[i] = 0;", &["error"]),
         ("long long n", "const auto i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) out[i] = 0;", &["error"]),
         (
@@ -1184,10 +1192,17 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         ("def __init__(self): pass", "import torch\nnn = torch.nn", vec!["python/layer-state"]),
         ("def helper(self): pass", "from flax import linen as nn", vec![]),
     ] {
-        let test = project(&[("torch-ext/scale_rows/layers.py", &layer(member, nn))]);
-        let rules: Vec<String> =
-            found(&test, "p").into_iter().filter(|rule| rule != "python/import-not-allowed").collect();
-        assert_eq!(rules, expected, "{member} {nn}");
+        let rules = |text: &str| -> Vec<String> {
+            let test = project(&[("torch-ext/scale_rows/layers.py", text)]);
+            found(&test, "p").into_iter().filter(|rule| rule != "python/import-not-allowed").collect()
+        };
+        let text = layer(member, nn);
+        assert_eq!(rules(&text), expected, "{member} {nn}");
+        for (base, import) in [("torch.nn.Module", "import torch"), ("Module", "from torch.nn import Module")] {
+            let text = text.replace("nn.Module", base).replace(nn, import);
+            let is_torch = !nn.contains("flax");
+            assert_eq!(rules(&text), if is_torch { &expected[..] } else { &["python/layer-state"] }, "{member} {base}");
+        }
     }
 }
 
