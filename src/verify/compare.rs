@@ -492,35 +492,38 @@ mod tests {
 
     #[test]
     fn the_rows_of_an_output_are_added_up() {
-        // 131 units of f16's subnormal numbers, and 130.8.
-        let (value, stored) = (1.0 / 128_256.0, 131_u16);
-        let oracle = Constant { value, rows: 10, columns: 600 };
         let out = BoundTensor {
             name: "out".to_owned(),
             role: Role::Output,
             dtype: DType::F16,
-            shape: vec![10, 600],
-            strides: vec![600, 1],
+            shape: vec![10, 640],
+            strides: vec![640, 1],
             offset: 0,
             integers: None,
             alternatives: 1,
         };
-        let compared = |stored: &[u16]| {
+        let compared = |value: f64, stored: &[u16]| {
+            let oracle = Constant { value, rows: 10, columns: 640 };
             let bytes: Vec<u8> = stored.iter().flat_map(|one| one.to_le_bytes()).collect();
             let got = Tensors { views: [("out".to_owned(), View::new(&out, &bytes))].into() };
             compare(&oracle, &Tensors::default(), &got, Scope::default())
         };
-        let mut all = vec![stored; 6000];
-        let right = compared(&all);
-        assert_eq!((right.elements, right.wrong, right.first.is_none()), (6000, 0, true));
+        // 130.8 units of f16's subnormal numbers, and 131.
+        let value = 1.0 / 128_256.0;
+        let mut all = vec![131; 6400];
+        let right = compared(value, &all);
+        assert_eq!((right.elements, right.wrong, right.first.is_none()), (6400, 0, true));
         let (_, norm, bound) = &right.norms[0];
         assert!(norm <= bound && *bound < 4e-3, "{norm} {bound}");
         for (row, column) in [(3, 5), (3, 599), (9, 0)] {
-            all[row * 600 + column] += 2;
+            all[row * 640 + column] += 2;
         }
-        let wrong = compared(&all);
-        assert_eq!((wrong.elements, wrong.wrong), (6000, 3));
+        let wrong = compared(value, &all);
+        assert_eq!((wrong.elements, wrong.wrong), (6400, 3));
         assert_eq!(wrong.first.map(|first| (first.row, first.column)), Some((3, 5)));
+        // Of so few units the elements alone are judged.
+        let few = compared(30.4 / 16_777_216.0, &[30; 6400]);
+        assert!(few.wrong == 0 && few.norms[0].2.is_infinite(), "{:?}", few.norms);
     }
 
     /// Those of docs/harness.md.

@@ -287,8 +287,15 @@ fn adding_again_keeps_links_and_updates_what_they_lead_to() {
     test.ok(&format!("{add} --link"));
     write_skill(&source, "demo", "2");
     test.ok(&format!("skills add {} --claude", source.display()));
-    assert!(fs::read_link(test.project.join(".claude/skills/demo")).is_ok());
-    assert_eq!(tree(test.project.join(".agents/skills/demo")), tree(&source));
+    let link = test.project.join(".claude/skills/demo");
+    let relative = fs::read_link(&link).unwrap();
+    let primary = test.project.join(".agents/skills/demo");
+    assert_eq!(tree(&primary), tree(&source));
+    // One that somebody made with the whole path leads to the same copy: it is written anew, relative.
+    fs::remove_file(&link).unwrap();
+    symlink(&primary, &link).unwrap();
+    test.ok(&format!("{add} --link"));
+    assert_eq!(fs::read_link(&link).unwrap(), relative);
 }
 
 #[test]

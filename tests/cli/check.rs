@@ -968,9 +968,12 @@ fn indices_and_launches_as_people_write_them() {
             "#pragma once\n__global__ void scale_kernel(float *out, const float *in, {count}, float factor) {{\n{body}\n}}\n"
         )
     };
-    let cases: [(&str, &str, &[&str]); 17] = [
+    let cases: [(&str, &str, &[&str]); 20] = [
         ("int64_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;", &["error"]),
         ("int64_t n", "int i = blockIdx.x + threadIdx.x; if (i >= n) return;", &[]),
+        ("int64_t n", "int i = blockIdx.x * 256u + threadIdx.x; if (i >= n) return;", &["error"]),
+        ("int64_t n", "int i = blockIdx.x * BLOCK_2 + threadIdx.x; if (i >= n) return;", &["error"]),
+        ("int64_t n", "int i = blockIdx.x * wide + threadIdx.x; if (i >= n) return;", &[]),
         // A loop that advances by something else than the grid.
         ("int64_t n", "for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < n; i += 1 << 20) out[i] = 0;", &[]),
         (
@@ -1035,13 +1038,16 @@ fn indices_and_launches_as_people_write_them() {
         assert_eq!(found(&test, "p"), expected, "{body}");
     }
     let guarded = "#include \"scale.cuh\"\nint f(const at::Tensor &x, cudaStream_t s) {\n  const c10::cuda::CUDAGuard guard(x.device());\n  BODY\n  return cudaGetLastError();\n}\n";
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 9] = [
         ("const int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &["cuda/int32-count"]),
         ("scale_kernel<<<1, 2, 0, s>>>(p, p, static_cast<int>(x.numel()), 1.0f);", &["cuda/int32-count"]),
         ("scale_kernel<<<1, 2, 0, s>>>(p, p, (int)x.numel(), 1.0f);", &["cuda/int32-count"]),
         ("TORCH_CHECK(x.numel() <= INT_MAX); int n = x.numel(); scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &[]),
         ("int d = x.size(-1); int n = x.numel() / d; scale_kernel<<<1, 2, 0, s>>>(p, p, n, 1.0f);", &[]),
         ("scale_kernel<<<1, 2, 0, s>>>(p, p, x.numel(), 1.0f);", &[]),
+        ("scale_kernel<<<1, 2, 0, s>>>(p, p, static_cast<int64_t>(x.numel()), 1.0f);", &[]),
+        ("scale_kernel<<<1, 2, 0, s>>>(p, p, static_cast<int>(rows), 1.0f);", &[]),
+        ("scale_kernel<<<1, 2, 0, s>>>(p, p, rows, x.numel());", &[]),
     ];
     for (body, expected) in cases {
         let test = project(&[("kernel_src/scale.cu", &guarded.replace("BODY", body))]);
@@ -1051,10 +1057,11 @@ fn indices_and_launches_as_people_write_them() {
 
 #[test]
 fn python_as_people_write_it() {
-    let cases: [(&str, &[&str]); 23] = [
+    let cases: [(&str, &[&str]); 24] = [
         ("import os, sys, torch.nn.functional as F\nfrom typing import Optional\n", &[]),
         ("try:\n    import flash\nexcept ImportError:\n    flash = None\n", &[]),
         ("def f():\n    import numpy as np\n", &[]),
+        ("def f():\n\timport numpy as np\n", &[]),
         ("if TYPE_CHECKING:\n    from scale_rows.x import X\n", &[]),
         ("try:\n    from .x import X\nexcept ImportError:\n    X = None\n", &[]),
         ("import packaging.version, yaml\n", &[]),
