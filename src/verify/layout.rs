@@ -112,3 +112,31 @@ pub(crate) fn runs(tensor: &BoundTensor, mut each: impl FnMut(Range<usize>)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::{DType, Role};
+
+    #[test]
+    fn runs_are_rows_or_the_elements_of_rows_whose_elements_lie_apart() {
+        let runs = |strides: [u64; 2]| {
+            let tensor = BoundTensor {
+                name: "x".to_owned(),
+                role: Role::Input,
+                dtype: DType::F16,
+                shape: vec![2, 3],
+                strides: strides.to_vec(),
+                offset: 0,
+                integers: None,
+                alternatives: 1,
+            };
+            let mut all = Vec::new();
+            super::runs(&tensor, |run| all.push((run.start, run.end)));
+            all
+        };
+        assert_eq!(runs([3, 1]), [(0, 12)]);
+        assert_eq!(runs([5, 1]), [(0, 6), (10, 16)]);
+        assert_eq!(runs([8, 2]), [(0, 2), (4, 6), (8, 10), (16, 18), (20, 22), (24, 26)]);
+    }
+}

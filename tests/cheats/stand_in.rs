@@ -324,6 +324,11 @@ fn verify_says_what_it_compared() {
     let path = &report.paths[0];
     assert_eq!((path.cases, path.launches, path.elements), (1, 4, 3 * 500));
     assert!(path.worst > 0.0 && path.worst < 1.0);
+    // A report that does not say which checks there were is of the first ones.
+    assert_eq!(report.set, kernels::verify::SET);
+    let mut json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json.as_object_mut().unwrap().remove("set").is_some());
+    assert_eq!(serde_json::from_value::<VerifyReport>(json).unwrap().set, 1);
 }
 
 #[test]

@@ -215,6 +215,22 @@ fn check_without_a_folder_takes_this_one_and_with_several_checks_all() {
 }
 
 #[test]
+fn a_setup_py_is_the_builder_s_where_what_it_writes_beside_it_is_there() {
+    let setup = ("setup.py", "import setuptools\n");
+    let compiles = ("setup.py", "from torch.utils.cpp_extension import CUDAExtension\n");
+    let (pyproject, cmake) = (("pyproject.toml", ""), ("CMakeLists.txt", ""));
+    for (files, expected) in [
+        (&[setup][..], &["python/setup-py"][..]),
+        (&[setup, pyproject], &["python/setup-py"]),
+        (&[setup, cmake], &["python/setup-py"]),
+        (&[setup, pyproject, cmake], &[]),
+        (&[compiles, pyproject, cmake], &["python/setup-py"]),
+    ] {
+        assert_eq!(found(&project(files), "p"), expected, "{files:?}");
+    }
+}
+
+#[test]
 fn check_of_what_is_no_project_is_wrong_usage_and_checks_nothing() {
     let test = project(&[("build.toml", "[general]\nlicense = \"\"\n")]);
     fs::create_dir(test.project.join("empty")).unwrap();

@@ -247,6 +247,10 @@ fn backups_lists_what_was_edited_and_restore_puts_it_back() {
     let [backup] = backups(&test).try_into().unwrap();
     assert_eq!((&backup["version"], &backup["kind"]), (&"1".into(), &"install".into()));
     let id = backup["id"].as_str().unwrap();
+    // When it was made is part of its name, without the separators.
+    let made = backup["made"].as_str().unwrap();
+    assert_eq!((made.len(), &made[4..5], &made[10..11], &made[13..14]), (20, "-", "T", ":"), "{made}");
+    assert!(id.contains(&made.replace(['-', ':'], "")), "{id} {made}");
 
     let before = snapshot(test.root());
     test.ok(&format!("skills restore {id} --dry-run")).expect(0, &["moved to a backup first"]);

@@ -52,7 +52,6 @@ const NEXT: &str = "work of the caller's stream is not waited for, and graphs ca
 
 fn stream(code: &Code, launch: &Launch, findings: &mut Findings) {
     let wrong = match launch.configuration.as_slice() {
-        [_] | [] => return,
         [_, _] | [_, _, _] => true,
         [_, _, _, stream] => is_default(code, stream),
         _ => false,
