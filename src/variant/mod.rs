@@ -339,10 +339,12 @@ fn suits(project: &TorchProject, torch: &Torch, toolchain: &Toolchain, notes: &m
     let cuda = |text: &str| Version::parse(text).map(|version| version.major);
     if cuda(&torch.cuda) != cuda(&toolchain.version) {
         notes.push(format!(
-            "the variant is for a torch with CUDA {}, and torch {} has CUDA {}: it would not load this variant",
+            "the variant is for torches with CUDA {}, and torch {} has CUDA {}: for that one, set CUDA_HOME to a toolkit of CUDA {} \
+             and build once more",
             cuda(&toolchain.version).unwrap_or_default(),
             torch.version,
-            torch.cuda
+            torch.cuda,
+            cuda(&torch.cuda).unwrap_or_default()
         ));
     }
     Ok(())

@@ -69,6 +69,8 @@ fn a_variant_for_cuda_12_lies_beside_the_other_and_loads() {
     assert_eq!(usual["archs"], json!(["7.5", "8.0", "8.9", "9.0", "10.0", "12.0+PTX"]));
     assert_eq!(older["archs"], json!(["7.5", "8.0", "8.9", "9.0+PTX"]));
     assert_eq!(older["variant"], "torch-stable-abi211-cu124-x86_64-linux");
+    let notes = older["notes"].to_string();
+    assert!(notes.contains("for torches with CUDA 12") && notes.contains("a toolkit of CUDA 13"), "{notes}");
     // Neither replaces the other.
     assert_eq!(build(&|_| {})["unchanged"], true);
     let mut refused = project.command("--arch 100");
