@@ -90,7 +90,7 @@ impl<'p> Allows<'p> {
             let reason = rest.trim_start().strip_prefix(':').unwrap_or_default();
             let reason = reason.trim().trim_end_matches("*/").trim();
             let first = text.line(comment.start);
-            let last = text.line(comment.end.max(comment.start + 1) - 1);
+            let last = text.line(comment.end - 1);
             for rule in rules.split(',').map(str::trim) {
                 self.all.push(Allow {
                     rule: rule.to_owned(),

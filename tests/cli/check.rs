@@ -94,6 +94,21 @@ fn found(test: &Test, dir: &str) -> Vec<String> {
         .collect()
 }
 
+#[test]
+fn a_source_that_is_not_there_is_named_with_its_spelling_if_it_has_another_case_alone() {
+    for (name, there) in [("kernel_src/SCALE.cu", true), ("kernel_src/gone.cu", false)] {
+        let test = project(&[]);
+        let path = test.project.join("p/build.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        write(&path, text.replace("src = [\"kernel_src/scale.cu\"", &format!("src = [\"{name}\"")));
+        let said = test.run("check p");
+        said.expect(1, &[name, "cannot be found"]);
+        let hint = "there is a scale.cu, and file systems of builders tell case apart";
+        assert_eq!(said.out.contains("there is a"), there, "{}", said.out);
+        assert_eq!(said.out.contains(hint), there, "{}", said.out);
+    }
+}
+
 /// nvcc and g++ would take their options, and so programs to run, from such a name.
 #[test]
 fn a_source_whose_name_is_an_option_is_refused() {
@@ -1032,11 +1047,12 @@ fn indices_and_launches_as_people_write_them() {
         assert_eq!(found, expected, "{count}: {body}");
     }
     let launch = |body: &str| format!("#include \"scale.cuh\"\n{body}\n");
-    let cases: [(&str, &[&str]); 12] = [
+    let cases: [(&str, &[&str]); 13] = [
         ("int f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); return cudaPeekAtLastError(); }", &[]),
         ("int f(void *s) { k<<<1, 2, 0, static_cast<cudaStream_t>(s)>>>(); return cudaGetLastError(); }", &[]),
         ("int f() { k<<<1, 2, 0, nullptr>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
         ("int f() { k<<<1, 2, 0, 0>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
+        ("int L = 1, R = 2; int f() { k<<<L, R, 0, 0>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
         ("void f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }", &["cuda/launch-unchecked"]),
         (
             "static void g(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }\nvoid f(cudaStream_t s) { g(s); CUDA_CHECK(cudaGetLastError()); }",
