@@ -147,6 +147,7 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
     let test = Test::new();
     written(&test, "clean", &clean());
     test.run("check clean --strict").expect(0, &["clean in 6 files"]);
+    let mut all = Vec::new();
     for rule in RULES {
         let (both, rest) = rule.page.split_once("\n## Bad\n").unwrap();
         let (bad, rest) = rest.split_once("\n## Good\n").unwrap();
@@ -161,8 +162,30 @@ fn the_bad_example_of_a_page_is_caught_by_its_rule_alone_and_the_good_one_is_cle
             rules.dedup();
             let expected: &[&str] = if which == "bad" { &[rule.id] } else { &[] };
             assert_eq!(rules, expected, "the {which} example of {}", rule.id);
+            all.extend(marked(&test, &name));
         }
     }
+    generated(&root().join("tests/fixtures/check-marks.txt"), &(all.join("\n") + "\n"), "cli check::the_bad");
+}
+
+/// What a finding is about, as editors underline it: the text from its place to its end, of a line.
+fn marked(test: &Test, dir: &str) -> Vec<String> {
+    let report = test.json(&format!("check {dir}"));
+    let number = |finding: &Value, key: &str| usize::try_from(finding[key].as_u64().unwrap()).unwrap();
+    let of = |finding: &Value| {
+        let text =
+            fs::read_to_string(test.project.join(dir).join(finding["path"].as_str().unwrap())).unwrap_or_default();
+        let (line, end_line) = (number(finding, "line"), number(finding, "end_line"));
+        let (from, to) = (number(finding, "column") - 1, number(finding, "end_column") - 1);
+        let line: Vec<char> = text.lines().nth(line - 1).unwrap_or_default().chars().collect();
+        let to = if end_line == number(finding, "line") { to } else { line.len() };
+        format!(
+            "{} {}",
+            finding["rule"].as_str().unwrap(),
+            line[from.min(line.len())..to.min(line.len())].iter().collect::<String>()
+        )
+    };
+    report["projects"][0]["findings"].as_array().unwrap().iter().map(of).collect()
 }
 
 /// The table of rules in docs/check.md; `UPDATE=1 cargo test --test cli check::the_page` updates it.
@@ -1052,7 +1075,7 @@ fn indices_and_launches_as_people_write_them() {
         ("int f(void *s) { k<<<1, 2, 0, static_cast<cudaStream_t>(s)>>>(); return cudaGetLastError(); }", &[]),
         ("int f() { k<<<1, 2, 0, nullptr>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
         ("int f() { k<<<1, 2, 0, 0>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
-        ("int L = 1, R = 2; int f() { k<<<L, R, 0, 0>>>(); return cudaGetLastError(); }", &["cuda/default-stream"]),
+        ("int L = 1, R = 2; int f(cudaStream_t s) { k<<<L, R, 0, s>>>(); return cudaGetLastError(); }", &[]),
         ("void f(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }", &["cuda/launch-unchecked"]),
         (
             "static void g(cudaStream_t s) { k<<<1, 2, 0, s>>>(); }\nvoid f(cudaStream_t s) { g(s); CUDA_CHECK(cudaGetLastError()); }",
@@ -1068,6 +1091,8 @@ fn indices_and_launches_as_people_write_them() {
     for (body, expected) in cases {
         let test = project(&[("kernel_src/scale.cu", &launch(body))]);
         assert_eq!(found(&test, "p"), expected, "{body}");
+        let is_launch = |mark: &String| mark.ends_with(" <<<") || mark.ends_with(" cudaLaunchKernel");
+        assert!(marked(&test, "p").iter().all(is_launch), "{body}: {:?}", marked(&test, "p"));
     }
     let guarded = "#include \"scale.cuh\"\nint f(const at::Tensor &x, cudaStream_t s) {\n  const c10::cuda::CUDAGuard guard(x.device());\n  BODY\n  return cudaGetLastError();\n}\n";
     let cases: [(&str, &[&str]); 9] = [
