@@ -117,12 +117,17 @@ impl Code {
         range.map(|at| self.word(at))
     }
 
-    /// The bytes between two tokens.
+    /// The bytes of the tokens of a range.
     pub(super) fn bytes(&self, range: &Range<usize>) -> Range<usize> {
         let end = self.text.content.len();
         let start = self.token(range.start).map_or(end, |token| token.at.start);
         let last = range.end.max(range.start + 1) - 1;
         start..self.token(last).map_or(end, |token| token.at.end)
+    }
+
+    /// The bytes of one token.
+    pub(super) fn token_bytes(&self, at: usize) -> Range<usize> {
+        self.bytes(&(at..at + 1))
     }
 
     /// The token that closes the bracket at `open`.

@@ -130,7 +130,7 @@ fn exports(module: &Module, findings: &mut Findings) {
     if !listed {
         let first = python.lines[0].tokens.clone();
         let message = "no __all__, and only what it lists is the kernel's API; add __all__ = [\"…\"]";
-        findings.add("python/no-all", &python.text, &python.bytes(&(first.start..first.start + 1)), message);
+        findings.add("python/no-all", &python.text, &python.token_bytes(first.start), message);
     }
 }
 
@@ -152,7 +152,7 @@ fn undefined(project: &Sources, module: &Module, findings: &mut Findings) {
             let is_there = (0..python.tokens.len()).any(|other| python.is_name(other) && python.word(other) == name);
             if !is_there && !has_file(&name) {
                 let message = format!("__all__ lists `{name}`, which this module neither defines nor imports");
-                findings.add("python/all-undefined", &python.text, &python.bytes(&(at..at + 1)), message);
+                findings.add("python/all-undefined", &python.text, &python.token_bytes(at), message);
             }
         }
     }

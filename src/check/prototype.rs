@@ -104,7 +104,7 @@ fn all(code: &Code) -> Vec<(String, Prototype)> {
         }
         let parts = parts.into_iter().filter(|part| code.words(part.clone()).collect::<Vec<_>>() != ["void"]);
         let parameters = parts.map(|part| typed(is_array(code, part.clone()), code.parameter(part))).collect();
-        let prototype = Prototype { parameters, at: code.bytes(&(at..at + 1)), is_definition };
+        let prototype = Prototype { parameters, at: code.token_bytes(at), is_definition };
         found.push((code.word(at).to_owned(), prototype));
     }
     found

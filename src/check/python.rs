@@ -96,6 +96,11 @@ impl Python {
         start..self.tokens.get(last).map_or(end, |one| one.at.end)
     }
 
+    /// The bytes of one token.
+    pub(super) fn token_bytes(&self, at: usize) -> Range<usize> {
+        self.bytes(&(at..at + 1))
+    }
+
     /// The concatenation of plain string literals; `None` with other tokens or f-strings.
     pub(super) fn string(&self, range: Range<usize>) -> Option<String> {
         let mut value = String::new();

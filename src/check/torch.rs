@@ -73,7 +73,7 @@ fn pybind(unit: &Unit, findings: &mut Findings) {
                 "{word} is tied to one version of Python and one torch; register ops with TORCH_LIBRARY_EXPAND and \
                  REGISTER_EXTENSION"
             );
-            let bytes = unit.code.bytes(&(at..at + 1));
+            let bytes = unit.code.token_bytes(at);
             findings.add("torch/pybind11", &unit.code.text, &bytes, message);
         }
     }
@@ -116,7 +116,7 @@ fn extension(project: &Sources, findings: &mut Findings) {
         };
         let message = "no REGISTER_EXTENSION(TORCH_EXTENSION_NAME), so Python cannot import what is built; write it \
                        below the registrations";
-        let bytes = unit.code.bytes(&(library.at..library.at + 1));
+        let bytes = unit.code.token_bytes(library.at);
         findings.add("torch/no-register-extension", &unit.code.text, &bytes, message);
         return;
     }

@@ -1110,6 +1110,19 @@ fn indices_and_launches_as_people_write_them() {
         let test = project(&[("kernel_src/scale.cu", &guarded.replace("BODY", body))]);
         assert_eq!(found(&test, "p"), expected, "{body}");
     }
+    // A count becomes what the kernel's parameter is.
+    for (parameter, expected) in [
+        ("int n", &["cuda/int32-count"][..]),
+        ("const unsigned n", &["cuda/int32-count"]),
+        ("unsigned long long n", &[]),
+        ("const int *n", &[]),
+        ("double n", &[]),
+    ] {
+        let own = format!("__global__ void own({parameter}) {{}}\n");
+        let launch =
+            guarded.replace("BODY", "own<<<1, 2, 0, s>>>(x.numel());").replace("int f(", &format!("{own}int f("));
+        assert_eq!(found(&project(&[("kernel_src/scale.cu", &launch)]), "p"), expected, "{parameter}");
+    }
 }
 
 #[test]
@@ -1253,6 +1266,8 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         ("def extra_repr(self): return \"\"", "from torch import nn", vec![]),
         ("def helper(self): pass", "from torch import nn", vec!["python/layer-state"]),
         ("factor = 2", "import torch.nn as nn", vec!["python/layer-state"]),
+        ("factor: float = 2.0", "from torch import nn", vec!["python/layer-state"]),
+        ("factor: float", "from torch import nn", vec![]),
         ("def __init__(self): pass", "import torch\nnn = torch.nn", vec!["python/layer-state"]),
         ("def helper(self): pass", "from flax import linen as nn", vec![]),
     ] {

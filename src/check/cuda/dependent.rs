@@ -40,7 +40,7 @@ pub(super) fn check(project: &Sources, findings: &mut Findings) {
         word == EVENT || !all_off && (SWITCHED.contains(&word) || is_switch(one) && !is_off(*one))
     };
     if let Some((unit, at)) = words().find(allows) {
-        let bytes = unit.code.bytes(&(at..at + 1));
+        let bytes = unit.code.token_bytes(at);
         let message = "the kernel may begin before the one before it has ended, and no kernel here waits for that; write \
                        cudaGridDependencySynchronize(), or asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"), before its \
                        first access to memory";

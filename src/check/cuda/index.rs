@@ -67,7 +67,7 @@ fn indices(code: &Code, function: &Function, findings: &mut Findings) {
         let Some(count) = compared(code, function, &index.name, &counts) else {
             continue;
         };
-        let bytes = code.bytes(&(index.at..index.at + 1));
+        let bytes = code.token_bytes(index.at);
         if index.narrow {
             let message = format!(
                 "`{}` has 32 bits and runs up to `{count}`, which has 64: beyond 2^31 elements it wraps and writes \

@@ -58,7 +58,7 @@ fn stream(code: &Code, launch: &Launch, findings: &mut Findings) {
     };
     if wrong {
         let name = if launch.kernel.is_empty() { "a kernel" } else { launch.kernel.as_str() };
-        let bytes = code.bytes(&(launch.at..launch.at + 1));
+        let bytes = code.token_bytes(launch.at);
         let message = format!("{name} is launched on the default stream: {NEXT}");
         findings.add("cuda/default-stream", &code.text, &bytes, message);
     }
@@ -69,7 +69,7 @@ fn call(code: &Code, at: usize, last: &mut BTreeMap<usize, (usize, usize)>, find
     let Some((arguments, close)) = code.arguments(at + 1) else {
         return;
     };
-    let bytes = code.bytes(&(at..at + 1));
+    let bytes = code.token_bytes(at);
     if let [_, _, _, _, rest @ ..] = arguments.as_slice() {
         let wrong = match rest {
             [_, stream] => is_default(code, stream),
@@ -104,7 +104,7 @@ fn unchecked(code: &Code, at: usize, end: usize, findings: &mut Findings) {
     if notices_in(code, end..function.body.end) || called_and_noticed(code, function) {
         return;
     }
-    let bytes = code.bytes(&(at..at + 1));
+    let bytes = code.token_bytes(at);
     let message = "no error check follows the launch in this function or its callers here, so a failed one is silent; \
                    write C10_CUDA_KERNEL_LAUNCH_CHECK(), or return cudaGetLastError()";
     findings.add("cuda/launch-unchecked", &code.text, &bytes, message);
@@ -135,7 +135,7 @@ fn guard(code: &Code, launch: &Launch, function: &Function, findings: &mut Findi
     if takes_tensors && !guarded {
         let message = "nothing makes the tensors' device the current one, so the launch fails where it is another; \
                        write `const at::cuda::OptionalCUDAGuard guard(device_of(input));` before it";
-        let bytes = code.bytes(&(launch.at..launch.at + 1));
+        let bytes = code.token_bytes(launch.at);
         findings.add("cuda/device-guard", &code.text, &bytes, message);
     }
 }
