@@ -165,6 +165,11 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         Err(why) => return failed(why),
     };
     let (archs, others) = toolchain.divide(archs);
+    if archs.is_empty()
+        && let Err(why) = toolchain.must_compile_for(&others)
+    {
+        return failed(why.to_string());
+    }
     let done = match lab.build(project, &archs, &toolchain) {
         Ok(done) => done,
         Err(error) => return failed(format!("{error:#}")),

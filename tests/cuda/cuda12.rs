@@ -1,5 +1,6 @@
 //! A toolkit of CUDA 12: what it does not compile for is left out, and its variant is for torches with CUDA 12.
 
+use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -42,6 +43,18 @@ fn what_a_toolkit_does_not_compile_for_is_left_out_by_default_and_refused_where_
         ("sm_120", skipped),
     ];
     assert_eq!(builds, expected, "{report:#}");
+    // Nothing is left.
+    test.ok("init newer --op blank --owner someone --no-git");
+    let path = test.project.join("newer/build.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("backend = \"cuda\"\n", "backend = \"cuda\"\ncuda-capabilities = [\"10.0\"]\n"))
+        .unwrap();
+    for typed in ["build", "build --torch", "ci"] {
+        let mut command = test.command();
+        command.args(typed.split(' ')).arg("newer").env("CUDA_HOME", &home).env("KERNELS_CACHE", &cache);
+        let ran = Ran::of(&mut command);
+        assert!(ran.code == 1 && format!("{}{}", ran.out, ran.err).contains("sm_90"), "{ran:#?}");
+    }
 }
 
 /// Loads a variant's library into a torch, with the CUDA runtime that it needs, and prints its operators.
