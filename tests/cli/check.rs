@@ -1022,12 +1022,14 @@ fn indices_and_launches_as_people_write_them() {
             "#pragma once\n__global__ void scale_kernel(float *out, const float *in, {count}, float factor) {{\n{body}\n}}\n"
         )
     };
-    let cases: [(&str, &str, &[&str]); 20] = [
+    let cases: [(&str, &str, &[&str]); 22] = [
         ("int64_t n", "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;", &["error"]),
         ("int64_t n", "int i = blockIdx.x + threadIdx.x; if (i >= n) return;", &[]),
         ("int64_t n", "int i = blockIdx.x * 256u + threadIdx.x; if (i >= n) return;", &["error"]),
         ("int64_t n", "int i = blockIdx.x * BLOCK_2 + threadIdx.x; if (i >= n) return;", &["error"]),
         ("int64_t n", "int i = blockIdx.x * wide + threadIdx.x; if (i >= n) return;", &[]),
+        ("int64_t n", "if (const int64_t i = blockIdx.x * 256; i < n) out[i] = 0;", &["warning"]),
+        ("int64_t n", "for (const int64_t i = blockIdx.x * 256; i < n;) out[i] = 0;", &[]),
         // A loop that advances by something else than the grid.
         ("int64_t n", "for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < n; i += 1 << 20) out[i] = 0;", &[]),
         (
@@ -1258,6 +1260,15 @@ fn ops_of_python_that_need_no_fake_and_layers_that_override_what_a_module_has() 
         let init = format!("{head}{body}{tail}");
         let test = project(&[("torch-ext/torch_binding.cpp", &binding), ("torch-ext/scale_rows/__init__.py", &init)]);
         assert_eq!(found(&test, "p"), expected, "{body}");
+    }
+    // A schema behind one of torch's words for it is read as well.
+    for (schema, expected) in [
+        ("torch::schema(\"scale(Tensor! out, Tensor input, float factor) -> ()\", {})", vec![]),
+        ("torch::schema(\"scale(Tensor out, Tensor input, float factor) -> ()\")", vec!["torch/undeclared-mutation"]),
+    ] {
+        let plain = "\"scale(Tensor! out, Tensor input, float factor) -> ()\"";
+        let binding = clean()["torch-ext/torch_binding.cpp"].replace(plain, schema);
+        assert_eq!(found(&project(&[("torch-ext/torch_binding.cpp", &binding)]), "p"), expected, "{schema}");
     }
     let layer = |member: &str, nn: &str| {
         format!("{nn}\n\n\nclass Scale(nn.Module):\n    {member}\n\n    def forward(self, x):\n        return x\n")

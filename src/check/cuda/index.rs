@@ -132,7 +132,8 @@ fn index_declared(code: &Code, at: usize, body: &Range<usize>) -> Option<Index> 
     }
     let before = at.checked_sub(1).map_or("", |before| code.word(before));
     // A parenthesis before a type is that of a loop, by `is_first`.
-    let in_loop = before == "(" || before == "const" && at >= 2 && code.word(at - 2) == "(";
+    let in_loop =
+        before == "(" || before == "const" && at >= 3 && code.word(at - 3) == "for" && code.word(at - 2) == "(";
     let strides = in_loop || code.words(body.clone()).any(|word| word == "gridDim");
     Some(Index { name: code.word(name).to_owned(), at: name, narrow: narrow && !wide, strides })
 }
