@@ -19,7 +19,7 @@ use crate::compile::{self, Build, Kernel, Target, name};
 use crate::gpu;
 use crate::project::Project;
 use crate::report::{Output, style};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Known, Toolchain};
 
 /// Above this many kernels, print one row per template.
 const MANY: usize = 30;
@@ -30,9 +30,9 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<ExitCode> {
     let project = Project::open(&arguments.compile.dir)?;
     let archs = project.of_archs(wanted.as_deref().unwrap_or(&arch::defaults()))?;
     let toolchain = Toolchain::find()?;
-    let (archs, others) = toolchain.divide(&archs);
+    let (archs, others) = toolchain.divide(&archs, &Known::nothing());
     if wanted.is_some() || archs.is_empty() {
-        toolchain.must_compile_for(&others)?;
+        toolchain.must_compile_for(&others, &Known::nothing())?;
     }
     if !others.is_empty() {
         let names = arch::named(&others);

@@ -11,7 +11,7 @@ use crate::compile::Build;
 use crate::gpu::Card;
 use crate::project::Project;
 use crate::report::check::Check;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Known, Toolchain};
 use crate::verify::VerifyReport;
 
 /// A machine that compiles ahead: a build waits until the objects of its project are in the cache.
@@ -46,7 +46,7 @@ impl<'a, L: Lab + Sync> Ahead<'a, L> {
             if let (Ok(toolchain), Ok(project)) = (&toolchain, Project::open(&dir))
                 && let Ok(archs) = project.of_archs(&archs)
             {
-                let (archs, _) = toolchain.divide(&archs);
+                let (archs, _) = toolchain.divide(&archs, &Known::nothing());
                 let _ = self.lab.build(&project, &archs, toolchain);
             }
             self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(0);

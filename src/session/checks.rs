@@ -17,6 +17,7 @@ use crate::oracle;
 use crate::project::{Project, TorchProject};
 use crate::report::check::{Check, Checks, Suite};
 use crate::report::figure;
+use crate::toolchain::Known;
 use crate::verify::{Finding, OperationReport, PathReport, SET, VerifyReport};
 
 /// The options of the command line.
@@ -164,9 +165,9 @@ fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option
         Ok(toolchain) => toolchain,
         Err(why) => return failed(why),
     };
-    let (archs, others) = toolchain.divide(archs);
+    let (archs, others) = toolchain.divide(archs, &Known::nothing());
     if archs.is_empty()
-        && let Err(why) = toolchain.must_compile_for(&others)
+        && let Err(why) = toolchain.must_compile_for(&others, &Known::nothing())
     {
         return failed(why.to_string());
     }

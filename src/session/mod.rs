@@ -15,7 +15,7 @@ use crate::evidence;
 use crate::gpu::Card;
 use crate::oracle;
 use crate::project::Project;
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Known, Toolchain};
 use crate::verify::Choice;
 use crate::verify::{self, VerifyReport};
 
@@ -53,8 +53,9 @@ impl Session {
         let toolchain = Toolchain::find()?;
         project.of_archs(&[arch])?;
         let archs: Vec<u32> = more.chain([arch]).collect();
-        toolchain.must_compile_for(&[arch])?;
-        let (archs, _) = toolchain.divide(&project.of_archs(&archs)?);
+        let known = Known::nothing();
+        toolchain.must_compile_for(&[arch], &known)?;
+        let (archs, _) = toolchain.divide(&project.of_archs(&archs)?, &known);
         tell(&format!("building {}", project.name));
         let build = compile::build(&project, &archs, &toolchain, false, tell)?;
         Ok(Self { project, build })

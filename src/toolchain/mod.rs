@@ -109,18 +109,18 @@ impl Toolchain {
     }
 
     /// Divides architectures into those that it compiles for, and the others. If it does not say which, all are the former.
-    pub(crate) fn divide(&self, archs: &[u32]) -> (Vec<u32>, Vec<u32>) {
-        let compiled = self.archs(&Known::nothing()).unwrap_or_default();
+    pub(crate) fn divide(&self, archs: &[u32], known: &Known) -> (Vec<u32>, Vec<u32>) {
+        let compiled = self.archs(known).unwrap_or_default();
         archs.iter().partition(|arch| compiled.is_empty() || compiled.contains(arch))
     }
 
     /// An error if it does not compile for one of the architectures.
-    pub(crate) fn must_compile_for(&self, archs: &[u32]) -> Result<(), ToolchainError> {
-        let (_, others) = self.divide(archs);
+    pub(crate) fn must_compile_for(&self, archs: &[u32], known: &Known) -> Result<(), ToolchainError> {
+        let (_, others) = self.divide(archs, known);
         if others.is_empty() {
             return Ok(());
         }
-        let compiled = self.archs(&Known::nothing())?;
+        let compiled = self.archs(known)?;
         Err(ToolchainError(format!(
             "nvcc {} ({}) does not compile for {}, only from sm_{} to sm_{}: set CUDA_HOME to a toolkit that does",
             self.version,

@@ -192,9 +192,7 @@ impl<'a> Builder<'a> {
         let toolchain = Toolchain::find_known(&known)?;
         let host = HostCompiler::find_known(&known)?;
         let sources = Sources::read(project)?;
-        if !options.archs.is_empty() {
-            toolchain.must_compile_for(options.archs)?;
-        }
+        toolchain.must_compile_for(options.archs, &known)?;
         let compiled = toolchain.archs(&known)?;
         let plan = Plan::new(project, &sources, &toolchain, &host, options.archs, &compiled)?;
         let out = match options.out {
