@@ -273,16 +273,7 @@ def turned(x, factor):
     }
 
     fn run_in(folder: &Path, function: &str, rows: u64) -> Result<Python> {
-        let tensor = |name: &str, role| BoundTensor {
-            name: name.to_owned(),
-            role,
-            dtype: DType::F32,
-            shape: vec![rows, 3],
-            strides: vec![5, 1],
-            offset: 0,
-            integers: None,
-            alternatives: 1,
-        };
+        let tensor = |name: &str, role| BoundTensor::of((name, role), DType::F32, ([rows, 3], [5, 1]));
         let declared = [tensor("y", Role::Output), tensor("x", Role::Input)];
         let bytes: Vec<u8> = (0..8u8).flat_map(|n| f32::from(n).to_le_bytes()).collect();
         let mut given = Tensors::default();

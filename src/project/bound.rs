@@ -41,6 +41,20 @@ pub struct BoundTensor {
     pub(crate) alternatives: u64,
 }
 
+/// For tests.
+#[cfg(test)]
+impl BoundTensor {
+    /// A tensor at a boundary, drawn from all numbers of its type.
+    pub(crate) fn of<const N: usize>(
+        (name, role): (&str, Role),
+        dtype: DType,
+        (shape, strides): ([u64; N], [u64; N]),
+    ) -> Self {
+        let (name, shape, strides) = (name.to_owned(), shape.to_vec(), strides.to_vec());
+        Self { name, role, dtype, shape, strides, offset: 0, integers: None, alternatives: 1 }
+    }
+}
+
 impl BoundTensor {
     /// How many elements it has.
     pub fn elements(&self) -> u64 {

@@ -120,14 +120,12 @@ impl Toolchain {
         if others.is_empty() {
             return Ok(());
         }
-        let compiled = self.archs(known)?;
         Err(ToolchainError(format!(
-            "nvcc {} ({}) does not compile for {}, only from sm_{} to sm_{}: set CUDA_HOME to a toolkit that does",
+            "nvcc {} ({}) does not compile for {}, only for {}: set CUDA_HOME to a toolkit that does",
             self.version,
             self.origin,
             arch::named(&others),
-            compiled.first().unwrap_or(&0),
-            compiled.last().unwrap_or(&0)
+            arch::named(&self.archs(known)?)
         )))
     }
 

@@ -492,16 +492,7 @@ mod tests {
 
     #[test]
     fn the_rows_of_an_output_are_added_up() {
-        let out = BoundTensor {
-            name: "out".to_owned(),
-            role: Role::Output,
-            dtype: DType::F16,
-            shape: vec![10, 640],
-            strides: vec![640, 1],
-            offset: 0,
-            integers: None,
-            alternatives: 1,
-        };
+        let out = BoundTensor::of(("out", Role::Output), DType::F16, ([10, 640], [640, 1]));
         let compared = |value: f64, stored: &[u16]| {
             let oracle = Constant { value, rows: 10, columns: 640 };
             let bytes: Vec<u8> = stored.iter().flat_map(|one| one.to_le_bytes()).collect();

@@ -194,16 +194,7 @@ mod tests {
     use crate::project::Role;
 
     fn tensor(rows: u64, width: u64, dtype: DType) -> BoundTensor {
-        BoundTensor {
-            name: "x".to_owned(),
-            role: Role::Input,
-            dtype,
-            shape: vec![rows, width],
-            strides: vec![width, 1],
-            offset: 0,
-            integers: None,
-            alternatives: 1,
-        }
+        BoundTensor::of(("x", Role::Input), dtype, ([rows, width], [width, 1]))
     }
 
     fn drawn(tensor: &BoundTensor, inputs: Inputs, seed: u64, stream: u64) -> Vec<u8> {

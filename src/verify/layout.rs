@@ -120,17 +120,8 @@ mod tests {
 
     #[test]
     fn runs_are_rows_or_the_elements_of_rows_whose_elements_lie_apart() {
-        let runs = |strides: [u64; 2]| {
-            let tensor = BoundTensor {
-                name: "x".to_owned(),
-                role: Role::Input,
-                dtype: DType::F16,
-                shape: vec![2, 3],
-                strides: strides.to_vec(),
-                offset: 0,
-                integers: None,
-                alternatives: 1,
-            };
+        let runs = |strides| {
+            let tensor = BoundTensor::of(("x", Role::Input), DType::F16, ([2, 3], strides));
             let mut all = Vec::new();
             super::runs(&tensor, |run| all.push((run.start, run.end)));
             all

@@ -181,15 +181,9 @@ mod tests {
     use crate::project::{BoundTensor, DType};
 
     fn bound() -> Bound {
-        let tensor = |name: &str, role, strides: [u64; 2], offset| BoundTensor {
-            name: name.to_owned(),
-            role,
-            dtype: DType::BF16,
-            shape: vec![3, 5],
-            strides: strides.to_vec(),
+        let tensor = |name: &str, role, strides, offset| BoundTensor {
             offset,
-            integers: None,
-            alternatives: 1,
+            ..BoundTensor::of((name, role), DType::BF16, ([3, 5], strides))
         };
         Bound {
             tensors: vec![tensor("out", Role::Output, [8, 1], 1), tensor("x", Role::Input, [5, 1], 0)],
@@ -225,16 +219,8 @@ mod tests {
     #[test]
     fn scratch_is_poisoned_each_time_guarded_at_its_borders_and_looked_at_by_nobody() {
         let mut bound = bound();
-        bound.tensors.push(BoundTensor {
-            name: "scratch".to_owned(),
-            role: Role::Scratch,
-            dtype: DType::F32,
-            shape: vec![2, 5],
-            strides: vec![5, 1],
-            offset: 1,
-            integers: None,
-            alternatives: 1,
-        });
+        let scratch = BoundTensor::of(("scratch", Role::Scratch), DType::F32, ([2, 5], [5, 1]));
+        bound.tensors.push(BoundTensor { offset: 1, ..scratch });
         let layout = Layout::new(&bound);
         let slot = Slot::new(&bound, &layout, Poison::NotANumber, Inputs::Normal, 7);
         let again = slot.repoisoned(&bound, &layout, Poison::Finite);

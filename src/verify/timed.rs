@@ -128,17 +128,7 @@ mod tests {
     use crate::project::Role;
 
     fn tensor(dtype: DType, integers: Option<Integers<i64>>) -> BoundTensor {
-        let (shape, strides) = (vec![100, 3, 100], vec![100, 0, 1]);
-        BoundTensor {
-            name: "x".to_owned(),
-            role: Role::Input,
-            dtype,
-            shape,
-            strides,
-            offset: 0,
-            integers,
-            alternatives: 1,
-        }
+        BoundTensor { integers, ..BoundTensor::of(("x", Role::Input), dtype, ([100, 3, 100], [100, 0, 1])) }
     }
 
     fn values(tensor: &BoundTensor, round: u64, slot: u32) -> Vec<f64> {

@@ -29,7 +29,7 @@ fn what_a_toolkit_does_not_compile_for_is_left_out_by_default_and_refused_where_
     assert_eq!(targets.collect::<Vec<_>>(), [75, 80, 89, 90]);
     assert_eq!(built["archs_left_out"], json!([100, 120]));
     run(&["build", "--arch", "90,120"])
-        .expect(1, &["nvcc 12.4", "CUDA_HOME", "does not compile for sm_120", "to sm_90"]);
+        .expect(1, &["nvcc 12.4", "CUDA_HOME", "does not compile for sm_120", "only for sm_50, ", " and sm_90"]);
     let report = run(&["ci", "--json"]).json();
     let builds = report["projects"][0]["checks"].as_array().unwrap().iter().filter(|check| check["group"] == "build");
     let builds: Vec<_> = builds.map(|check| (check["name"].as_str().unwrap(), &check["status"])).collect();
