@@ -38,6 +38,11 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
             dir.join(SCRIPT).display()
         );
     }
+    let folder = evidence::folder(dir, arguments.evidence.as_deref());
+    if arguments.record {
+        // Said before the script is run, which takes minutes.
+        evidence::end_to_end::seen_from(&folder, dir)?;
+    }
     let python = Interpreter::find(arguments.python.as_ref(), "--e2e")?;
     let mut given: Vec<OsString> = Vec::new();
     if let Some(rounds) = arguments.rounds {
@@ -57,7 +62,6 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         if sources::digest(dir, &[])? != before {
             bail!("nothing is recorded: sources were changed while they were timed");
         }
-        let folder = evidence::folder(dir, arguments.evidence.as_deref());
         if let Some(doubt) = doubt(dir, &result) {
             output.note(format!("{} {doubt}", style::warning("remark")));
         }

@@ -102,8 +102,8 @@ fn sound(result: &EndToEnd) -> Result<()> {
     Ok(())
 }
 
-/// The path of a project relative to the folder that contains `evidence`.
-fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
+/// The path of a project relative to the folder that contains `evidence`, or why nothing can be recorded there.
+pub(crate) fn seen_from(evidence: &Path, project: &Path) -> Result<String> {
     let evidence = std::path::absolute(evidence)?;
     let base = evidence.parent().unwrap_or(&evidence);
     let base = base.canonicalize().unwrap_or_else(|_| base.to_path_buf());

@@ -338,6 +338,18 @@ fn some_cases_complete_a_record() {
     assert_eq!(again, now);
 }
 
+#[test]
+fn a_folder_from_which_the_sources_cannot_be_found_is_refused_before_the_script_is_run() {
+    let project = Project::new(&result(), "open('ran', 'w').write('')");
+    let elsewhere = project.test.root().join("elsewhere/evidence");
+    let ran = project.run(&format!("bench model --e2e --record --evidence {}", elsewhere.display()));
+    assert_eq!(ran.code, 1, "{ran:#?}");
+    assert!(ran.err.contains("nothing is recorded") && ran.err.contains("does not lie in"), "{ran:#?}");
+    assert!(!elsewhere.exists() && !project.test.project.join("ran").exists());
+    let ran = project.run(&format!("bench model --e2e --evidence {}", elsewhere.display()));
+    assert_eq!(ran.code, 0, "{ran:#?}");
+}
+
 type Change = fn(&mut Value);
 
 #[test]
