@@ -38,11 +38,11 @@ pub(crate) fn show(report: &VerifyReport, output: Output) {
         output.line(style::faint(format!("  held: {held}")));
     }
     for path in &report.paths {
-        let name = if path.jit {
-            format!("compute_{} through the driver's compiler", path.arch)
-        } else {
-            format!("sm_{}", path.arch)
-        };
+        let name = path.name();
+        if let Some(alike) = path.alike() {
+            output.line(format!("  {name}: {alike}"));
+            continue;
+        }
         output.line(format!(
             "  {name}: {} cases, {} launches, {} elements against fp64, largest error {} of its budget, {:.1} s",
             path.cases,

@@ -22,7 +22,7 @@ pub(crate) use digest::device_digest;
 pub(crate) use sass::Opcodes;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,20 @@ impl Target {
     /// `sm_90`, `sm_90a`.
     pub(crate) fn name(&self) -> String {
         Capability { suffix: self.features, ..Capability::new(self.arch) }.code()
+    }
+
+    /// Whether another architecture has the same PTX, but for the name of the target, and the same launchers.
+    pub(crate) fn has_code_of(&self, other: &Self) -> anyhow::Result<bool> {
+        if self.units.len() != other.units.len() {
+            return Ok(false);
+        }
+        for (one, another) in self.units.iter().zip(&other.units) {
+            let folder = |unit: &Unit| unit.ptx.parent().map(Path::to_path_buf).unwrap_or_default();
+            if one.source != another.source || !share::same_code(&folder(one), &folder(another))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -5,11 +5,15 @@
 //! if both register the same kernels and variables (names in anonymous namespaces differ between runs) and no file of the
 //! project reads the list of architectures; otherwise the unit is compiled in full.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Condvar, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind};
 
 use super::cubin::Cubin;
 use crate::confine::compiler::Cell;
@@ -18,6 +22,7 @@ use crate::toolchain::{HostCompiler, clean};
 /// Files of a compiled unit.
 pub(super) const OBJECT: &str = "unit.o";
 pub(super) const CUBIN: &str = "unit.cubin";
+pub(super) const PTX: &str = "unit.ptx";
 /// Cubin and PTX as the object embeds them; removed after the build.
 pub(super) const FATBIN: &str = "embedded";
 /// The object's section with machine code and PTX.
@@ -106,6 +111,54 @@ impl Host {
     }
 }
 
+/// Whether the folders of two architectures of a unit have the same PTX, but for the name of the target, and the same host code.
+pub(super) fn same_code(one: &Path, other: &Path) -> Result<bool> {
+    let read = |folder: &Path, name: &str| {
+        let path = folder.join(name);
+        fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let ptx = |folder: &Path| {
+        let text = String::from_utf8_lossy(&read(folder, PTX)?).into_owned();
+        let is_code = |line: &&str| !line.starts_with(".target ") && !line.starts_with("//");
+        anyhow::Ok(text.lines().filter(is_code).map(str::to_owned).collect::<Vec<_>>())
+    };
+    let (mine, theirs) = (read(one, OBJECT)?, read(other, OBJECT)?);
+    Ok(ptx(one)? == ptx(other)? && host_sections(&mine)? == host_sections(&theirs)?)
+}
+
+/// The sections of a host object but the one that embeds machine code, each with what refers to other places, and the places that
+/// have names; sorted lines and bytes.
+fn host_sections(object: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
+    let file = ElfFile64::<LittleEndian>::parse(object)?;
+    let named = |index| -> Result<String> {
+        let symbol = file.symbol_by_index(index)?;
+        let section = symbol.section_index().map(|index| file.section_by_index(index)).transpose()?;
+        let section = section.as_ref().map_or(Ok(""), |section| section.name())?;
+        Ok(format!("{} in {section}", symbol.name()?))
+    };
+    let mut all = BTreeMap::new();
+    for (number, section) in file.sections().enumerate() {
+        // objcopy writes the tables of names in another order.
+        if section.name()? == SECTION || section.kind() == SectionKind::Metadata {
+            continue;
+        }
+        let mut content = section.data()?.to_vec();
+        for (at, relocation) in section.relocations() {
+            let to = match relocation.target() {
+                RelocationTarget::Symbol(index) => named(index)?,
+                other => format!("{other:?}"),
+            };
+            content.extend(format!("\n{at} {:?} {} {to}", relocation.flags(), relocation.addend()).bytes());
+        }
+        all.insert(format!("section {} {number}", section.name()?), content);
+    }
+    for symbol in file.symbols() {
+        let place = format!("{:#x} {} {:?}", symbol.address(), symbol.is_global(), symbol.kind());
+        all.insert(format!("symbol {} {place}", named(symbol.index())?), Vec::new());
+    }
+    Ok(all)
+}
+
 /// The host compiler's objcopy.
 fn objcopy(compiler: &HostCompiler) -> PathBuf {
     let said = clean(&mut Command::new(&compiler.path)).arg("-print-prog-name=objcopy").output();
@@ -115,4 +168,42 @@ fn objcopy(compiler: &HostCompiler) -> PathBuf {
         .map(|path| PathBuf::from(path.trim()))
         .filter(|path| !path.as_os_str().is_empty())
         .unwrap_or_else(|| PathBuf::from("objcopy"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    /// The folder of a unit with PTX of some lines, and an object of C.
+    fn unit(ptx: &str, machine_code: &str, host: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(PTX), ptx).unwrap();
+        let c = folder.path().join("unit.c");
+        fs::write(&c, format!("__attribute__((section(\"{SECTION}\"))) char code[] = \"{machine_code}\";\n{host}\n"))
+            .unwrap();
+        let status = Command::new("cc").args(["-c", "-o"]).arg(folder.path().join(OBJECT)).arg(&c).status().unwrap();
+        assert!(status.success());
+        folder
+    }
+
+    #[test]
+    fn code_is_the_same_but_for_the_target_and_what_the_object_embeds() {
+        let ptx =
+            |target: u32, add: &str| format!("//\n// nvcc\n.version 9.0\n.target sm_{target}\n.entry f()\n{add};\n");
+        let host = |calls: &str, number: u32| format!("int {calls}(int);\nint g(void) {{ return {calls}({number}); }}");
+        let one = unit(&ptx(80, "add.f32"), "of 80", &host("h", 3));
+        let other = |ptx: String, host: String| {
+            let other = unit(&ptx, "of 89, longer", &host);
+            same_code(one.path(), other.path()).unwrap()
+        };
+        assert!(other(ptx(89, "add.f32"), host("h", 3)));
+        assert!(!other(ptx(89, "sub.f32"), host("h", 3)));
+        assert!(!other(ptx(89, "add.f32;\nadd.f32"), host("h", 3)));
+        assert!(!other(ptx(89, "add.f32"), host("h", 4)));
+        // The name of what is called is in the relocation and the symbol alone.
+        assert!(!other(ptx(89, "add.f32"), host("i", 3)));
+        let error = same_code(one.path(), tempfile::tempdir().unwrap().path()).unwrap_err();
+        assert!(error.to_string().contains(OBJECT), "{error}");
+    }
 }

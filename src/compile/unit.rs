@@ -21,7 +21,7 @@ use super::key::{Key, sha256};
 use super::nvcc::{self, check_path, no_room};
 use super::ptxas::{self, Usage};
 use super::read::{Read, contains};
-use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT};
+use super::share::{Begun, CUBIN, FATBIN, Host, Hosts, OBJECT, PTX};
 use super::store::{Found, Store, Work};
 use super::{Kernel, Unit, name, sass};
 use crate::base::arch::{Capability, Limits};
@@ -78,7 +78,6 @@ pub(super) struct Facts {
     pub(super) remarks: Vec<String>,
 }
 
-const PTX: &str = "unit.ptx";
 /// The macro through which host code sees the list of architectures.
 const ASKS: &[u8] = b"__CUDA_ARCH_LIST__";
 

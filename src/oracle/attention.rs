@@ -1,7 +1,7 @@
 //! Attention: `o = softmax(scale · q kᵀ) v`, and `lse`, the logarithm of the softmax's divisor.
 //!
 //! A row costs as many operations as in the kernel. So `new` computes all rows, on all cores, eight queries of a head
-//! at a time, with keys and values in the order in which the loops read them.
+//! at a time, with keys in the order in which the loops read them.
 //!
 //! **The slack.** A correct kernel computes fp32 scores, exponentials with the GPU's approximate instruction,
 //! probabilities rounded to the element type `T` before the second product (tensor cores take no wider type), and fp32
@@ -19,14 +19,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::arguments::Arguments;
+use super::exp::exponentials;
 use super::rounding::FP32;
 use super::threads::threads_for;
-use super::wide::{Work, wide};
+use super::wide::{LANES, Work, totals, wide};
 use super::{Expected, Oracle, Tensors, View};
 use crate::project::DType;
 
-/// Keys, or elements of a head, in a panel: as many as a loop holds in registers.
-const LANES: usize = 8;
+/// A head has a multiple of so many elements.
+const UNIT: usize = 8;
+/// Keys whose elements of one dimension lie side by side. A loop over fewer is unrolled, and then compiled for single numbers.
+const BLOCK: usize = 64;
+/// Dimensions, or keys, whose products are added at a time: a sum is loaded and stored once for all of them.
+const AT_ONCE: usize = 4;
 /// Queries in a block, which are computed together.
 const QUERIES_PER_BLOCK: usize = 8;
 /// The root mean square of the error of rounding a number to `T`, in half-ulps; a third above that of uniform errors.
@@ -69,10 +74,10 @@ struct Sizes {
 
 /// Keys and values of one head, in the order in which the loops read them.
 struct Head {
-    /// `[keys / LANES][head_dim][LANES]`, padded with zeros after the last key.
-    keys: Vec<f64>,
+    /// `[keys / BLOCK][head_dim][BLOCK]`, padded with zeros after the last key.
+    keys: Vec<[f64; BLOCK]>,
     key_norms: Vec<f64>,
-    /// `[head_dim / LANES][keys][LANES]`.
+    /// `[keys][head_dim]`.
     values: Vec<f64>,
     value_squares: Vec<f64>,
 }
@@ -91,77 +96,50 @@ struct Row {
     scores: f64,
 }
 
-impl Row {
-    fn push(&mut self, sums: &Sums) {
-        self.o.extend(sums.o);
-        self.slack.extend(sums.slack);
-    }
-}
-
-/// The dot products of `ROWS` queries with `LANES` keys. Two sums per lane hide the latency of additions, and indexed
-/// loops have trip counts that are constant to the compiler. Each makes it several times faster.
-#[allow(clippy::needless_range_loop)]
+/// Adds products of some elements of two queries with those of the keys of a block.
 #[inline(always)]
-fn dots<const ROWS: usize>(queries: [&[f64]; ROWS], panel: &[f64]) -> [[f64; LANES]; ROWS] {
-    let (mut even, mut odd) = ([[0.0; LANES]; ROWS], [[0.0; LANES]; ROWS]);
-    let (panel, _) = panel.as_chunks::<{ 2 * LANES }>();
-    let queries = queries.map(|q| &q.as_chunks::<2>().0[..panel.len()]);
-    for (at, keys) in panel.iter().enumerate() {
-        for row in 0..ROWS {
-            let x = queries[row][at];
-            for lane in 0..LANES {
-                even[row][lane] += x[0] * keys[lane];
-            }
-            for lane in 0..LANES {
-                odd[row][lane] += x[1] * keys[LANES + lane];
-            }
-        }
+fn add_scores([one, other]: &mut [[f64; BLOCK]; 2], keys: &[[f64; BLOCK]; AT_ONCE], [x, y]: [&[f64; AT_ONCE]; 2]) {
+    for key in 0..BLOCK {
+        let [a, b, c, d] = [keys[0][key], keys[1][key], keys[2][key], keys[3][key]];
+        one[key] += (x[0] * a + x[1] * b) + (x[2] * c + x[3] * d);
+        other[key] += (y[0] * a + y[1] * b) + (y[2] * c + y[3] * d);
     }
-    for row in 0..ROWS {
-        for lane in 0..LANES {
-            even[row][lane] += odd[row][lane];
-        }
-    }
-    even
 }
 
-/// Sums of `LANES` elements of the output, and of their slacks.
-#[derive(Clone, Copy, Default)]
-struct Sums {
-    o: [f64; LANES],
-    slack: [f64; LANES],
-}
-
-/// Adds, for each row, the values of some keys times the row's `p` of the key, and their absolute values times its
-/// weight.
-#[allow(clippy::needless_range_loop)]
+/// Adds the values of some keys, each times its `p`, and their absolute values times its weight.
 #[inline(always)]
-fn accumulate<const ROWS: usize>(sums: &mut [Sums; ROWS], p: [&[f64]; ROWS], weights: [&[f64]; ROWS], values: &[f64]) {
-    let (values, _) = values.as_chunks::<LANES>();
-    let (p, weights) = (p.map(|p| &p[..values.len()]), weights.map(|weights| &weights[..values.len()]));
-    let mut local = *sums;
-    for (key, values) in values.iter().enumerate() {
-        let sizes = values.map(f64::abs);
-        for row in 0..ROWS {
-            let (p, weight) = (p[row][key], weights[row][key]);
-            for lane in 0..LANES {
-                local[row].o[lane] += p * values[lane];
-            }
-            for lane in 0..LANES {
-                local[row].slack[lane] += weight * sizes[lane];
-            }
-        }
+fn add_values(row: &mut Row, values: &[f64], p: &[f64; AT_ONCE], weights: &[f64; AT_ONCE]) {
+    let count = row.o.len();
+    let (o, slack) = (&mut row.o[..count], &mut row.slack[..count]);
+    let of = |key: usize| &values[key * count..][..count];
+    let (a, b, c, d) = (of(0), of(1), of(2), of(3));
+    for at in 0..count {
+        let [a, b, c, d] = [a[at], b[at], c[at], d[at]];
+        o[at] += (p[0] * a + p[1] * b) + (p[2] * c + p[3] * d);
+        slack[at] += (weights[0] * a.abs() + weights[1] * b.abs()) + (weights[2] * c.abs() + weights[3] * d.abs());
     }
-    *sums = local;
 }
+
+/// Errors of an exponent below which the series is accurate to an ulp, and takes a fraction of the time.
+const SMALL: f64 = 1e-3;
 
 /// The error of the probability `p` if its exponent and those of the other keys are off by `by` in total: the odds p /
 /// (1 − p) are multiplied by `exp(±by)`, which hardly changes a probability near 0 or 1.
 fn probability_error(p: f64, by: f64) -> f64 {
-    // Below 1e-3 the series is accurate to an ulp, and takes a fraction of the time.
-    let series = by * (1.0 + by / 2.0 * (1.0 + by / 3.0 * (1.0 + by / 4.0)));
-    let factor = if by < 1e-3 { series } else { by.min(600.0).exp_m1() };
-    p * (1.0 - p) * factor / (1.0 + p.min(1.0 - p) * factor)
+    error_of(p, if by < SMALL { series(by) } else { by.min(600.0).exp_m1() })
+}
+
+/// `exp(by) − 1`.
+#[inline(always)]
+fn series(by: f64) -> f64 {
+    by * (1.0 + by * (1.0 / 2.0 + by * (1.0 / 6.0 + by * (1.0 / 24.0))))
+}
+
+/// The error of a probability whose odds are multiplied by `1 + factor`.
+#[inline(always)]
+fn error_of(p: f64, factor: f64) -> f64 {
+    let less = if p < 1.0 - p { p } else { 1.0 - p };
+    p * (1.0 - p) * factor / (1.0 + less * factor)
 }
 
 fn dimension(view: &View, at: usize) -> usize {
@@ -189,7 +167,7 @@ impl Sizes {
         let fits = q.shape == o.shape
             && k.shape == v.shape
             && (k.shape[0], k.shape[3]) == (q.shape[0], q.shape[3])
-            && q.shape[3] % LANES as u64 == 0
+            && q.shape[3] % UNIT as u64 == 0
             && (k.shape[2] != 0 && q.shape[2] % k.shape[2] == 0 || q.shape[2] == 0);
         anyhow::ensure!(
             fits,
@@ -235,9 +213,9 @@ impl Head {
     fn new(sizes: &Sizes, k: &View, v: &View, batch: usize, head: usize) -> Self {
         let (count, dim) = (sizes.tokens_k, sizes.head_dim);
         let mut made = Self {
-            keys: vec![0.0; count.div_ceil(LANES) * dim * LANES],
+            keys: vec![[0.0; BLOCK]; count.div_ceil(BLOCK) * dim],
             key_norms: Vec::with_capacity(count),
-            values: vec![0.0; count * dim],
+            values: Vec::with_capacity(count * dim),
             value_squares: Vec::with_capacity(count),
         };
         let mut row = Vec::new();
@@ -245,98 +223,136 @@ impl Head {
         for token in 0..count {
             read(k, [batch, token, head], &mut row);
             made.key_norms.push(squares(&row).sqrt());
-            let panel = &mut made.keys[token / LANES * dim * LANES..];
-            for (d, x) in row.iter().enumerate() {
-                panel[d * LANES + token % LANES] = *x;
+            for (keys, x) in made.keys[token / BLOCK * dim..].iter_mut().zip(&row) {
+                keys[token % BLOCK] = *x;
             }
             read(v, [batch, token, head], &mut row);
             made.value_squares.push(squares(&row));
-            for (d, x) in row.iter().enumerate() {
-                made.values[(d / LANES * count + token) * LANES + d % LANES] = *x;
-            }
+            made.values.extend_from_slice(&row);
         }
         made
     }
 
-    /// `q kᵀ` of some queries, `ROWS` at a time.
+    /// `q kᵀ` of some queries and so many keys, and of some keys after them.
     #[inline(always)]
-    fn scores<const ROWS: usize>(&self, queries: &[Vec<f64>], keys: usize) -> Vec<Vec<f64>> {
-        let mut all = vec![Vec::with_capacity(keys + LANES); queries.len()];
-        let (groups, rest) = queries.as_chunks::<ROWS>();
-        for panel in 0..keys.div_ceil(LANES) {
-            let dim = queries.first().map_or(0, Vec::len);
-            let panel = &self.keys[panel * dim * LANES..][..dim * LANES];
-            let mut rows = all.iter_mut();
-            for group in groups {
-                for (scores, row) in dots(group.each_ref().map(Vec::as_slice), panel).iter().zip(&mut rows) {
-                    row.extend(scores);
+    fn scores(&self, queries: &[Vec<f64>], keys: usize) -> Vec<Vec<f64>> {
+        let mut all = vec![Vec::with_capacity(keys.next_multiple_of(BLOCK)); queries.len()];
+        let dim = queries.first().map_or(0, Vec::len).max(1);
+        for block in self.keys.chunks_exact(dim).take(keys.div_ceil(BLOCK)) {
+            for (queries, rows) in queries.chunks(2).zip(all.chunks_mut(2)) {
+                // One that is left over is computed twice.
+                let (x, y) = (queries[0].as_chunks().0, queries[queries.len() - 1].as_chunks().0);
+                let mut sums = [[0.0; BLOCK]; 2];
+                for ((keys, x), y) in block.as_chunks().0.iter().zip(x).zip(y) {
+                    add_scores(&mut sums, keys, [x, y]);
                 }
-            }
-            for (q, row) in rest.iter().zip(rows) {
-                let [scores] = dots([q], panel);
-                row.extend(scores);
+                rows.iter_mut().zip(&sums).for_each(|(row, sums)| row.extend(sums));
             }
         }
         all
     }
 
-    /// One panel of `p v` and of `weights |v|`, for `ROWS` rows. A row has a probability for each key that it attends
-    /// to.
+    /// `p v` and `weights |v|`: a row has a probability for each key that it attends to.
     #[inline(always)]
-    fn weighted_sums<const ROWS: usize>(
-        &self,
-        p: [&[f64]; ROWS],
-        weights: [&[f64]; ROWS],
-        panel: usize,
-    ) -> [Sums; ROWS] {
-        let count = self.value_squares.len();
-        let values = &self.values[panel * count * LANES..][..count * LANES];
-        let common = p.iter().map(|p| p.len()).min().unwrap_or(0);
-        let mut sums = [Sums::default(); ROWS];
-        accumulate(&mut sums, p, weights, &values[..common * LANES]);
-        for ((sums, p), weights) in sums.iter_mut().zip(p).zip(weights) {
-            let mut one = [*sums];
-            accumulate(&mut one, [&p[common..]], [&weights[common..]], &values[common * LANES..p.len() * LANES]);
-            [*sums] = one;
+    fn weighted_sums(&self, (p, weights): (&[f64], &[f64]), row: &mut Row) {
+        let dim = row.o.len().max(1);
+        let (some, rest) = p.as_chunks::<AT_ONCE>();
+        let (beside, last) = weights.as_chunks::<AT_ONCE>();
+        let values = self.values.chunks_exact(AT_ONCE * dim);
+        for ((values, p), weights) in values.zip(some).zip(beside) {
+            add_values(row, values, p, weights);
         }
-        sums
+        let values = self.values.chunks_exact(dim).skip(p.len() - rest.len());
+        for ((values, p), weight) in values.zip(rest).zip(last) {
+            for ((o, slack), x) in row.o.iter_mut().zip(&mut row.slack).zip(values) {
+                *o += p * x;
+                *slack += weight * x.abs();
+            }
+        }
     }
 
     /// Replaces the scores of a query by its probabilities, sets the row's logarithm and squared errors, and returns
-    /// the weights of `|v|` in the slack.
-    fn softmax(&self, sizes: &Sizes, q: &[f64], p: &mut Vec<f64>, row: &mut Row) -> Vec<f64> {
+    /// the weights of `|v|` in the slack. `free` is memory for as many numbers.
+    #[inline(always)]
+    fn softmax(&self, sizes: &Sizes, q: &[f64], (p, free): (&mut Vec<f64>, &mut Vec<f64>), row: &mut Row) -> Vec<f64> {
         let keys = sizes.seen(row.query);
         p.truncate(keys);
         if keys == 0 {
             row.lse = (f64::NEG_INFINITY, 0.0);
             return Vec::new();
         }
-        for score in p.iter_mut() {
-            *score *= sizes.scale;
-        }
-        let largest = p.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let [norms, squares] = [&self.key_norms[..keys], &self.value_squares[..keys]];
         let length = q.iter().map(|x| x * x).sum::<f64>().sqrt() * sizes.scale;
         #[allow(clippy::cast_precision_loss, reason = "sizes")]
         let (units, summed) = ((sizes.head_dim + 16) as f64 * FP32, (32 + keys) as f64 * FP32);
-        let off = |key: usize| units * length * self.key_norms[key];
+        let off = units * length;
+        p.iter_mut().for_each(|score| *score *= sizes.scale);
+        let largest = folded(p, norms, f64::NEG_INFINITY, |most, score, _| if score > most { score } else { most });
         // The largest error of a score that contributes to the sum.
-        let others = (0..keys).filter(|key| largest - p[*key] < 60.0 + 2.0 * off(*key)).map(off).fold(0.0, f64::max);
-        for score in p.iter_mut() {
-            *score = (*score - largest).exp();
-        }
-        let sum: f64 = p.iter().sum();
+        let others = folded(p, norms, 0.0, |most, score, norm| {
+            let error = off * norm;
+            if (largest - score < 60.0 + 2.0 * error) & (error > most) { error } else { most }
+        });
+        p.iter_mut().for_each(|score| *score -= largest);
+        exponentials(p, free);
+        std::mem::swap(p, free);
+        let [sum] = totals(p, norms, |power, _| [power]);
         row.lse = (largest + sum.ln(), 0.0);
         row.lse.1 = others + summed + 8.0 * FP32 * (largest.abs() + row.lse.0.abs());
-        let mut weights = Vec::with_capacity(keys);
-        for (key, p) in p.iter_mut().enumerate() {
-            *p /= sum;
-            let score = probability_error(*p, off(key) + others);
-            let rounding = *p * sizes.half_unit + sizes.least / sum;
-            weights.push(score + rounding + *p * summed);
-            row.rounding += (ROUNDED * rounding).powi(2) * self.value_squares[key];
-            row.scores += (score + *p * summed).powi(2) * self.value_squares[key];
-        }
+        let (inverse, least) = (1.0 / sum, sizes.least / sum);
+        p.iter_mut().for_each(|power| *power *= inverse);
+        let mut weights = vec![0.0; keys];
+        score_errors(p, norms, (off, others), &mut weights);
+        let rounding = |p: f64| p * sizes.half_unit + least;
+        [row.rounding] = totals(p, squares, |p, square| [(ROUNDED * rounding(p)).powi(2) * square]);
+        let pairs = weights.iter_mut().zip(p.iter());
+        pairs.for_each(|(error, p)| *error += p * summed);
+        [row.scores] = totals(&weights, squares, |error, square| [error * error * square]);
+        let pairs = weights.iter_mut().zip(p.iter());
+        pairs.for_each(|(weight, p)| *weight += rounding(*p));
         weights
+    }
+}
+
+/// The largest, by `larger`, of numbers that lie beside others.
+#[inline(always)]
+fn folded(some: &[f64], beside: &[f64], least: f64, larger: impl Fn(f64, f64, f64) -> f64) -> f64 {
+    let mut lanes = [least; LANES];
+    let (some, rest) = some.as_chunks::<LANES>();
+    let (beside, last) = beside.as_chunks::<LANES>();
+    for (some, beside) in some.iter().zip(beside) {
+        for lane in 0..LANES {
+            lanes[lane] = larger(lanes[lane], some[lane], beside[lane]);
+        }
+    }
+    let ends = rest.iter().zip(last).fold(least, |most, (one, other)| larger(most, *one, *other));
+    lanes.into_iter().fold(ends, |most, one| if one > most { one } else { most })
+}
+
+/// The errors of probabilities by those of the scores: `off` times the norm of the key, and `others` of all.
+#[inline(always)]
+fn score_errors(p: &[f64], norms: &[f64], (off, others): (f64, f64), into: &mut [f64]) {
+    let (some, rest) = p.as_chunks::<LANES>();
+    let (beside, last) = norms.as_chunks::<LANES>();
+    let (to, end) = into.as_chunks_mut::<LANES>();
+    for ((p, norms), into) in some.iter().zip(beside).zip(to) {
+        let (mut by, mut small) = ([0.0; LANES], true);
+        for lane in 0..LANES {
+            by[lane] = off * norms[lane] + others;
+            small &= by[lane] < SMALL;
+        }
+        if small {
+            for lane in 0..LANES {
+                into[lane] = error_of(p[lane], series(by[lane]));
+            }
+        } else {
+            for lane in 0..LANES {
+                into[lane] = probability_error(p[lane], by[lane]);
+            }
+        }
+    }
+    for ((p, norm), into) in rest.iter().zip(last).zip(end) {
+        *into = probability_error(*p, off * norm + others);
     }
 }
 
@@ -442,24 +458,14 @@ impl Work for QueryBlock<'_> {
         for (query, into) in (from..to).zip(&mut queries) {
             read(q, [batch, query, of], into);
         }
-        let mut rows: Vec<Row> = (from..to).map(|query| Row { batch, query, head: of, ..Row::default() }).collect();
-        let mut p = head.scores::<ROWS>(&queries, sizes.seen(to - 1));
-        let mut weights = Vec::with_capacity(rows.len());
+        let zeros = || vec![0.0; sizes.head_dim];
+        let row = |query| Row { batch, query, head: of, o: zeros(), slack: zeros(), ..Row::default() };
+        let mut rows: Vec<Row> = (from..to).map(|query| row(query)).collect();
+        let mut p = head.scores(&queries, sizes.seen(to - 1));
+        let mut free = Vec::new();
         for ((p, q), row) in p.iter_mut().zip(&queries).zip(&mut rows) {
-            weights.push(head.softmax(sizes, q, p, row));
-        }
-        let (p_groups, p_rest) = p.as_chunks::<ROWS>();
-        let (weight_groups, weight_rest) = weights.as_chunks::<ROWS>();
-        for panel in 0..sizes.head_dim / LANES {
-            let mut into = rows.iter_mut();
-            for (p, weights) in p_groups.iter().zip(weight_groups) {
-                let [p, weights] = [p, weights].map(|all| all.each_ref().map(Vec::as_slice));
-                head.weighted_sums(p, weights, panel).iter().zip(&mut into).for_each(|(sums, row)| row.push(sums));
-            }
-            for ((p, weights), row) in p_rest.iter().zip(weight_rest).zip(into) {
-                let [sums] = head.weighted_sums([p], [weights], panel);
-                row.push(&sums);
-            }
+            let weights = head.softmax(sizes, q, (p, &mut free), row);
+            head.weighted_sums((p, &weights), row);
         }
         rows
     }

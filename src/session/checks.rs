@@ -18,7 +18,7 @@ use crate::project::{Project, TorchProject};
 use crate::report::check::{Check, Checks, Suite};
 use crate::report::figure;
 use crate::toolchain::Known;
-use crate::verify::{Finding, OperationReport, PathReport, SET, VerifyReport};
+use crate::verify::{Finding, OperationReport, SET, VerifyReport};
 
 /// The options of the command line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -354,7 +354,10 @@ pub(crate) fn verified(report: &VerifyReport) -> Vec<Check> {
         .paths
         .iter()
         .map(|path| {
-            let name = path_name(path);
+            let name = path.name();
+            if let Some(alike) = path.alike() {
+                return Check::passed("verify", name, alike);
+            }
             let here = take(&mut left, |finding| finding.path == name);
             let detail = format!(
                 "{}, {}, {}, worst error {} of its budget",
@@ -403,10 +406,6 @@ pub(crate) fn timed(report: &BenchReport) -> Vec<Check> {
         checks.push(Check::failed("bench", "all", "nothing was timed"));
     }
     checks
-}
-
-fn path_name(path: &PathReport) -> String {
-    if path.jit { format!("compute_{} through the driver's compiler", path.arch) } else { format!("sm_{}", path.arch) }
 }
 
 /// Removes and returns the findings that match.

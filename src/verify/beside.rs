@@ -2,7 +2,7 @@
 //! only this process.
 
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -24,12 +24,17 @@ impl<'a> Beside<'a> {
         let request = Request::Verify(Verify { project, choice, path });
         let child = request
             .command()?
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .context("starting the verification of another code path")?;
         Ok(Self { target, child })
+    }
+
+    /// Where it hears verdicts of the first code path.
+    pub(super) fn hears(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// Waits for its report.

@@ -16,8 +16,10 @@ use super::random::fresh_seed;
 use super::reference::oracle_for;
 use super::select::{COMPARED, Chosen};
 use super::slot::{Poison, Slot, results, tensors};
+use super::verdict::{Place, Verdict, Verdicts};
 use crate::base::{SplitMix64, cores};
 use crate::gpu::contents::first;
+use crate::gpu::direct::digests;
 use crate::gpu::recording::Outcome;
 use crate::gpu::{Batch, Device, GpuError, Modules, Recording};
 use crate::oracle::Oracle;
@@ -75,18 +77,25 @@ const REFERENCES: usize = 3;
 /// References in Python run in advance for cases of at most this many elements, because their results are kept in memory.
 const MOST_ELEMENTS: u64 = 1 << 26;
 
+/// A case of a project.
+pub(super) struct Listed<'a> {
+    pub(super) operation: &'a Operation,
+    pub(super) place: Place,
+    pub(super) chosen: Chosen,
+}
+
 /// Bytes of a slot; 0 of a case that is left to the bench. A case that cannot be bound gives an error when its inputs are drawn.
-fn slot_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
+fn slot_bytes(Listed { operation, chosen, .. }: &Listed) -> u64 {
     let bytes = operation.bind(&chosen.case).map_or(0, |bound| Layout::new(&bound).bytes);
     if chosen.timed && bytes > MOST_TIMED { 0 } else { bytes }
 }
 
 /// The indices of cases in groups, for each of which as much memory is reserved, from the least on, with the bytes of the two slots of
 /// its largest case.
-pub(super) fn by_memory(operation: &Operation, cases: &[Chosen]) -> Vec<(u64, Vec<usize>)> {
+pub(super) fn by_memory(cases: &[Listed]) -> Vec<(u64, Vec<usize>)> {
     let mut groups = BTreeMap::<u64, (u64, Vec<usize>)>::new();
-    for (index, chosen) in cases.iter().enumerate() {
-        let bytes = 2 * slot_bytes(operation, chosen);
+    for (index, listed) in cases.iter().enumerate() {
+        let bytes = 2 * slot_bytes(listed);
         let (most, group) = groups.entry(size_for(bytes, LEAST)).or_default();
         *most = bytes.max(*most);
         group.push(index);
@@ -95,8 +104,8 @@ pub(super) fn by_memory(operation: &Operation, cases: &[Chosen]) -> Vec<(u64, Ve
 }
 
 /// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
-pub(super) fn held_bytes(operation: &Operation, chosen: &Chosen) -> u64 {
-    8 * slot_bytes(operation, chosen)
+pub(super) fn held_bytes(listed: &Listed) -> u64 {
+    8 * slot_bytes(listed)
 }
 
 /// A case and its inputs. Drawing takes the host about as long as everything else, and is done in advance.
@@ -228,11 +237,31 @@ impl Prepared {
         Ok(Ok(Asked { prepared: self, recordings, direct }))
     }
 
-    /// Judges the slots after their launches.
-    fn judge(&self, (project, operation, chosen): Judged, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
+    /// Digests of the results that the launches left.
+    fn left(&self, after: &[Vec<u8>]) -> Vec<String> {
+        let tensors = self.bound.tensors.iter().enumerate().filter(|(_, tensor)| tensor.role.is_result());
+        let ranges: Vec<_> = tensors.map(|(index, _)| self.layout.range(&self.bound, index)).collect();
+        after.iter().flat_map(|after| digests(after, &ranges)).collect()
+    }
+
+    /// Judges the slots after their launches. `known`: the verdict of another code path with the same inputs.
+    fn judge(
+        &self,
+        (project, operation, chosen): Judged,
+        after: &[Vec<u8>],
+        known: Option<&Verdict>,
+        outcome: &mut CaseOutcome,
+    ) -> Result<()> {
         let (bound, layout) = (&self.bound, &self.layout);
         let mut pairs = self.runs.iter().zip(after);
         outcome.faults.extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
+        if let Some(Verdict { left: Some(left), elements, worst }) = known
+            && *left == self.left(after)
+        {
+            outcome.elements += elements;
+            outcome.worst = outcome.worst.max(*worst);
+            return Ok(());
+        }
         if let Some(what) = unwritten(bound, layout, &after[0], &after[1]) {
             outcome.faults.push((Kind::Unwritten, what));
             return Ok(());
@@ -333,16 +362,22 @@ impl Launched {
         self.outcome.lost
     }
 
-    /// Judges it.
-    pub(super) fn judge(self, what: Judged) -> Result<CaseOutcome> {
+    /// Judges it, with the verdict of another code path, if there is one, or for others.
+    pub(super) fn judge(self, what: Judged, (verdicts, place): (&Verdicts, Place)) -> Result<CaseOutcome> {
         let mut outcome = self.outcome;
+        let mut verdict = Verdict::default();
         if let Some((prepared, after)) = self.to_judge {
-            prepared.judge(what, &after, &mut outcome)?;
+            prepared.judge(what, &after, verdicts.hear(place).as_ref(), &mut outcome)?;
+            if verdicts.are_told() && outcome.faults.is_empty() && !outcome.left_to_bench {
+                let left = Some(prepared.left(&after));
+                verdict = Verdict { left, elements: outcome.elements, worst: outcome.worst };
+            }
             if let Some(direct) = self.direct.filter(|_| outcome.faults.is_empty()) {
                 let run = direct.run;
                 outcome.faults.extend(direct.compare(&prepared.bound, &prepared.layout, &after[run]));
             }
         }
+        verdicts.tell(place, &verdict);
         Ok(outcome)
     }
 }

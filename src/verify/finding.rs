@@ -102,7 +102,7 @@ impl fmt::Display for Finding {
 }
 
 /// The verification of one code path.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct PathReport {
     /// The architecture that the code was compiled for.
     pub arch: u32,
@@ -121,6 +121,29 @@ pub struct PathReport {
     pub worst: f64,
     /// Seconds.
     pub seconds: f64,
+    /// The architecture whose code path it stands for: with the same PTX and the same launchers it was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code_of: Option<u32>,
+}
+
+impl PathReport {
+    /// `sm_90`, or `compute_75 through the driver's compiler`.
+    pub(crate) fn name(&self) -> String {
+        path_name(self.arch, self.jit)
+    }
+
+    /// Why it was not run, if it was not.
+    pub(crate) fn alike(&self) -> Option<String> {
+        let other = self.code_of?;
+        Some(format!(
+            "not run: its PTX, but for the name of the target, and its launchers are those of compute_{other}"
+        ))
+    }
+}
+
+/// The name of a code path in reports.
+pub(super) fn path_name(arch: u32, jit: bool) -> String {
+    if jit { format!("compute_{arch} through the driver's compiler") } else { format!("sm_{arch}") }
 }
 
 /// What was verified of one operation, on all code paths, and by what.

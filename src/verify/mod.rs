@@ -23,6 +23,7 @@ mod select;
 pub(crate) mod slot;
 pub(crate) mod through;
 pub(crate) mod timed;
+mod verdict;
 
 pub(crate) use crate::worker::Choice;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

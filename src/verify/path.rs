@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::exports;
-use super::finding::Kind;
+use super::finding::{Kind, path_name};
 use crate::compile::{Build, Target, variables};
 use crate::gpu::direct::digests;
 use crate::gpu::recording::{Outcome, Ran, Value};
@@ -78,11 +78,7 @@ impl<'a> CodePath<'a> {
 
     /// `sm_90`, or `compute_75 through the driver's compiler`.
     pub(crate) fn name(&self) -> String {
-        if self.jit {
-            format!("compute_{} through the driver's compiler", self.target.arch)
-        } else {
-            format!("sm_{}", self.target.arch)
-        }
+        path_name(self.target.arch, self.jit)
     }
 
     /// The device variables of the modules, with their contents before the first launch.

@@ -1,4 +1,4 @@
-//! The cases of an operation in four stages that overlap: threads draw inputs, one asks the recording process, the calling thread
+//! The cases of a project in four stages that overlap: threads draw inputs, one asks the recording process, the calling thread
 //! launches, and threads judge. On a machine with many cores a launch waits for the host otherwise.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
-use super::case::{Asked, CaseOutcome, Launched, Prepared};
-use super::select::Chosen;
+use super::case::{Asked, CaseOutcome, Launched, Listed, Prepared};
 use crate::base::{cores, memory};
 
 /// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. With
@@ -20,9 +19,9 @@ const SHARES: u64 = 8;
 /// The stages of a case but the two that work on one case at a time. Drawing and judging run on several threads.
 pub(super) struct Stages<'a> {
     /// The bytes of a case that the host holds.
-    pub(super) bytes: &'a (dyn Fn(&Chosen) -> u64 + Sync),
-    pub(super) draw: &'a (dyn Fn(&Chosen) -> Result<Option<Prepared>> + Sync),
-    pub(super) judge: &'a (dyn Fn(&Chosen, Launched) -> Result<CaseOutcome> + Sync),
+    pub(super) bytes: &'a (dyn Fn(&Listed) -> u64 + Sync),
+    pub(super) draw: &'a (dyn Fn(&Listed) -> Result<Option<Prepared>> + Sync),
+    pub(super) judge: &'a (dyn Fn(&Listed, Launched) -> Result<CaseOutcome> + Sync),
     /// Threads for each of the two.
     pub(super) threads: usize,
 }
@@ -42,9 +41,9 @@ impl Stages<'_> {
     /// The outcomes of some of the cases, by their indices, up to one after which the context is lost. Small cases come first.
     pub(super) fn run(
         &self,
-        (cases, some): (&[Chosen], &[usize]),
-        ask: impl FnMut(&Chosen, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>> + Send,
-        mut launch: impl FnMut(&Chosen, Asked) -> Result<Launched>,
+        (cases, some): (&[Listed], &[usize]),
+        ask: impl FnMut(&Listed, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>> + Send,
+        mut launch: impl FnMut(&Listed, Asked) -> Result<Launched>,
     ) -> Result<Vec<(usize, CaseOutcome)>> {
         let room = &Room { most: most_bytes(), ..Room::default() };
         let next = &AtomicUsize::new(0);
@@ -82,14 +81,14 @@ impl Stages<'_> {
 
     fn drawing(
         &self,
-        (cases, order): (&[Chosen], &[(u64, usize)]),
+        (cases, order): (&[Listed], &[(u64, usize)]),
         next: &AtomicUsize,
         room: &Room,
         drawn: &Sender<Staged<Option<Prepared>>>,
     ) {
         while let Some(&(bytes, index)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let chosen = &cases[index];
-            if !room.enter(bytes) || drawn.send((index, bytes, (self.draw)(chosen))).is_err() {
+            let listed = &cases[index];
+            if !room.enter(bytes) || drawn.send((index, bytes, (self.draw)(listed))).is_err() {
                 return;
             }
         }
@@ -97,7 +96,7 @@ impl Stages<'_> {
 
     fn judging(
         &self,
-        cases: &[Chosen],
+        cases: &[Listed],
         room: &Room,
         to_judge: &Mutex<Receiver<(usize, u64, Launched)>>,
     ) -> Result<Judged> {
@@ -119,10 +118,10 @@ impl Stages<'_> {
 
 /// Records the launches of each case that was drawn, until nobody launches.
 fn asking(
-    cases: &[Chosen],
+    cases: &[Listed],
     to_ask: &Receiver<Staged<Option<Prepared>>>,
     asked: &Sender<Staged<Result<Asked, CaseOutcome>>>,
-    mut ask: impl FnMut(&Chosen, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>>,
+    mut ask: impl FnMut(&Listed, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>>,
 ) {
     for (index, bytes, drawn) in to_ask {
         let one = drawn.and_then(|drawn| ask(&cases[index], drawn));
@@ -134,10 +133,10 @@ fn asking(
 
 /// Launches what was recorded; returns whether the context is lost.
 fn launching(
-    cases: &[Chosen],
+    cases: &[Listed],
     to_launch: &Receiver<Staged<Result<Asked, CaseOutcome>>>,
     launched: &Sender<(usize, u64, Launched)>,
-    launch: &mut impl FnMut(&Chosen, Asked) -> Result<Launched>,
+    launch: &mut impl FnMut(&Listed, Asked) -> Result<Launched>,
 ) -> Result<bool> {
     for (index, bytes, asked) in to_launch {
         let one = match asked? {

@@ -1,17 +1,20 @@
 //! A whole verification: every code path, operation and case.
 
+use std::cmp::Reverse;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
 
 use super::beside::Beside;
-use super::case::{self, CaseOutcome, Prepared, check_refusal};
+use super::case::{self, CaseOutcome, Listed, Prepared, check_refusal};
 use super::finding::{Finding, OperationReport, PathReport, SET, VerifyReport};
 use super::memory::Memory;
 use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
 use super::select::{self, Chosen};
+use super::verdict::Verdicts;
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
 use crate::gpu::muffle::Muffle;
@@ -34,9 +37,15 @@ pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell)
     let mut whole = Run::new(project, build, choice, tell)?;
     let paths = whole.paths(choice.native_only)?;
     let others = Choice { seed: Some(whole.report.seed), ..choice.clone() };
-    let beside: Vec<Beside> = (paths.iter().skip(1))
-        .map(|(target, _)| Beside::start(project, target, others.clone()))
-        .collect::<Result<_>>()?;
+    let mut beside = Vec::new();
+    let mut alike = Vec::new();
+    for (index, (target, _)) in paths.iter().enumerate().skip(1) {
+        match same_code(target, &paths[index + 1..])? {
+            Some(older) => alike.push((target.arch, older)),
+            None => beside.push(Beside::start(project, target, others.clone())?),
+        }
+    }
+    whole.verdicts = Verdicts::Told(Mutex::new(beside.iter_mut().filter_map(Beside::hears).collect()));
     let mut lost = false;
     if let Some((target, jit)) = paths.first() {
         lost = whole.code_path(target, *jit, false)?;
@@ -45,7 +54,20 @@ pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell)
         tell(&format!("waiting for the code for sm_{}", other.target.arch));
         whole.add(other.finish()?);
     }
+    let of = |(arch, older)| PathReport { arch, jit: true, code_of: Some(older), ..PathReport::default() };
+    whole.report.paths.extend(alike.into_iter().map(of));
+    whole.report.paths.sort_by_key(|path| (path.jit, Reverse(path.arch)));
     whole.finish(lost)
+}
+
+/// The architecture of the first of some older targets with the same code, if there is one: one of the two is verified.
+fn same_code(target: &Target, older: &[(&Target, bool)]) -> Result<Option<u32>> {
+    for (other, _) in older {
+        if target.has_code_of(other)? {
+            return Ok(Some(other.arch));
+        }
+    }
+    Ok(None)
 }
 
 /// Verifies one code path, in a process that another verification or compute-sanitizer started.
@@ -62,6 +84,9 @@ pub(crate) fn run_path(
         worker::CodePath::Arch(arch) => (Some(arch), false),
         worker::CodePath::Sanitized => (None, true),
     };
+    if !sanitized {
+        run.verdicts = Verdicts::from(std::io::stdin());
+    }
     let mut lost = false;
     for (target, jit) in run.paths(sanitized)? {
         if wanted.is_none_or(|arch| arch == target.arch) && !lost {
@@ -82,6 +107,7 @@ struct Run<'a> {
     is_timed: bool,
     /// Whether any case was run, here or in another process.
     any: bool,
+    verdicts: Verdicts,
     memory: Memory,
     device: Device,
 }
@@ -107,6 +133,7 @@ impl<'a> Run<'a> {
             },
             is_timed: true,
             any: false,
+            verdicts: Verdicts::default(),
             memory: Memory::default(),
             device,
         })
@@ -145,33 +172,21 @@ impl<'a> Run<'a> {
         let start = Instant::now();
         (self.tell)(&format!("loading the code for sm_{}", target.arch));
         let mut path = CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
-        let mut summary = PathReport {
-            arch: target.arch,
-            jit,
-            cases: 0,
-            launches: 0,
-            elements: 0,
-            direct: 0,
-            worst: 0.0,
-            seconds: 0.0,
-        };
-        let mut lost = false;
-        let project = self.project;
-        for operation in &project.spec.operations {
-            let mut findings = Findings::new(operation, path.name());
-            lost = if sanitized {
-                self.sanitized(&mut path, operation, &mut summary, &mut findings)?
-            } else {
-                self.cases(&mut path, operation, &mut summary, &mut findings)?
-            };
-            if !lost && self.choice.is_whole() {
-                self.refusals(&mut path, operation, &mut summary, &mut findings)?;
+        let mut summary = PathReport { arch: target.arch, jit, ..PathReport::default() };
+        let operations = &self.project.spec.operations;
+        let mut findings: Vec<_> = operations.iter().map(|operation| Findings::new(operation, path.name())).collect();
+        let mut lost = !sanitized && self.cases(&mut path, &mut summary, &mut findings)?;
+        // Nothing more is told: the other paths judge what is left by themselves.
+        self.verdicts = Verdicts::Apart;
+        for (operation, findings) in operations.iter().zip(&mut findings) {
+            if sanitized && !lost {
+                lost = self.sanitized(&mut path, operation, &mut summary, findings)?;
             }
-            self.report.findings.extend(findings.shortened());
-            if lost {
-                break;
+            if self.choice.is_whole() && !lost {
+                self.refusals(&mut path, operation, &mut summary, findings)?;
             }
         }
+        self.report.findings.extend(findings.into_iter().flat_map(Findings::shortened));
         if self.report.confinement.is_empty() {
             self.report.confinement = path.process.confinement();
         }
@@ -192,41 +207,42 @@ impl<'a> Run<'a> {
         Ok(lost)
     }
 
-    /// Checks the cases of one operation; returns whether the context is lost.
-    fn cases(
-        &mut self,
-        path: &mut CodePath,
-        operation: &Operation,
-        summary: &mut PathReport,
-        findings: &mut Findings,
-    ) -> Result<bool> {
+    /// Checks the cases of all operations, whose findings are in the order of operations; returns whether the context is lost.
+    fn cases(&mut self, path: &mut CodePath, summary: &mut PathReport, findings: &mut [Findings]) -> Result<bool> {
         let (project, seed) = (self.project, self.report.seed);
-        // Other inputs on each path.
-        let drawn = seed.wrapping_add(u64::from(path.target.arch) << 32);
-        let is_first = self.report.paths.is_empty();
+        let is_timed = self.is_timed && self.report.paths.is_empty();
         // Not from the run's seed, which a candidate could know.
         let random = &mut Random::new(fresh_seed(), 0);
-        let cases = select::verified(self.choice, operation, (seed, self.is_timed && is_first), random)?;
+        let mut cases = Vec::new();
+        for (index, operation) in project.spec.operations.iter().enumerate() {
+            let chosen = select::verified(self.choice, operation, (seed, is_timed), random)?;
+            let listed = chosen.into_iter().enumerate();
+            cases.extend(listed.map(|(number, chosen)| Listed { operation, place: (index, number), chosen }));
+        }
+        let verdicts = &self.verdicts;
+        let in_python = |operation: &Operation| matches!(operation.oracle, OracleRef::Python { .. });
         let stages = Stages {
-            bytes: &|chosen| case::held_bytes(operation, chosen),
-            draw: &|chosen| Prepared::new(project, operation, chosen, drawn),
-            judge: &|chosen, launched| launched.judge((project, operation, chosen)),
+            bytes: &case::held_bytes,
+            draw: &|Listed { operation, chosen, .. }| Prepared::new(project, operation, chosen, seed),
+            judge: &|Listed { operation, place, chosen }, launched| {
+                launched.judge((project, operation, chosen), (verdicts, *place))
+            },
             // A reference in Python has processes of its own.
-            threads: if matches!(operation.oracle, OracleRef::Python { .. }) { 1 } else { pipeline::threads() },
+            threads: if project.spec.operations.iter().any(in_python) { 1 } else { pipeline::threads() },
         };
         let name = path.name();
         let CodePath { modules, process, .. } = path;
         let mut outcomes = Vec::new();
         // All memory that is reserved is compared after each launch, so that small cases have little. Launches are recorded for an
         // address, which all cases of a group have.
-        for (bytes, group) in case::by_memory(operation, &cases) {
+        for (bytes, group) in case::by_memory(&cases) {
             self.memory.free();
             let address = self.memory.reserve(&self.device, bytes)?.image.address();
-            let ask = |chosen: &Chosen, prepared: Option<Prepared>| match prepared {
+            let ask = |Listed { operation, chosen, .. }: &Listed, prepared: Option<Prepared>| match prepared {
                 Some(prepared) => prepared.ask((operation, chosen), process, address),
                 None => Ok(Err(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() })),
             };
-            let some = stages.run((&cases, &group), ask, |chosen, asked| {
+            let some = stages.run((&cases, &group), ask, |Listed { operation, chosen, .. }, asked| {
                 (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
                 asked.launch((&self.device, &self.memory, modules), &chosen.case)
             })?;
@@ -239,9 +255,9 @@ impl<'a> Run<'a> {
         outcomes.sort_by_key(|(index, _)| *index);
         let mut lost = false;
         for (index, outcome) in outcomes {
-            let chosen = &cases[index];
+            let Listed { operation, place: (place, _), chosen } = &cases[index];
             self.count_operation(operation, chosen, &outcome);
-            lost |= self.count(&chosen.case, outcome, summary, findings);
+            lost |= self.count(&chosen.case, outcome, summary, &mut findings[*place]);
         }
         Ok(lost)
     }

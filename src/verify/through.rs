@@ -10,6 +10,7 @@ use super::function::{Call, Unanswered};
 use super::random::{Random, fresh_seed};
 use super::run::Findings;
 use super::select;
+use super::verdict::Verdicts;
 use crate::project::{Inputs, Operation, Project};
 use crate::worker::Choice;
 
@@ -63,7 +64,7 @@ pub(crate) fn verify(
     for chosen in select::verified(choice, operation, (seed, false), random)? {
         let Some(prepared) = Prepared::new(project, operation, &chosen, seed)? else { continue };
         let outcome = match prepared.call(operation, &chosen.case, call)? {
-            Ok(called) => called.judge((project, operation, &chosen))?,
+            Ok(called) => called.judge((project, operation, &chosen), (&Verdicts::Apart, (0, 0)))?,
             Err(Unanswered::Absent(why)) => {
                 verified.absent = Some(why);
                 break;

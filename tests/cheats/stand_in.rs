@@ -344,8 +344,13 @@ fn a_small_case_does_not_reach_the_memory_of_the_large_ones() {
     assert_eq!(found.case.as_deref(), Some("rows=5 width=100 f32"));
 }
 
-/// The report on a newer card, which also runs the code of older ones, of a kernel with a statement before its work.
+/// The report on a newer card, which also runs the code of older ones, of a kernel with a statement before its work. Its code
+/// differs between the paths.
 fn on_a_newer_card(first: &str) -> VerifyReport {
+    verified_on_a_newer_card(&format!("volatile int code = STAND_IN_ARCH; {first}"))
+}
+
+fn verified_on_a_newer_card(first: &str) -> VerifyReport {
     let project = written(first, "3");
     let mut process = place().command();
     process.env("STAND_IN_ARCH", "90").args(["verify", "--json", "--shape", "rows=5,width=100"]).arg(project.path());
@@ -377,17 +382,50 @@ fn all_code_paths_are_verified_and_each_has_its_own_findings() {
 }
 
 #[test]
-fn a_code_path_that_loses_the_context_does_not_take_the_others_with_it() {
-    let report = on_a_newer_card("if (STAND_IN_ARCH == 75) *reinterpret_cast<volatile int*>(8) = 1;");
-    let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.path.as_str())).collect();
-    assert_eq!(found, [(Kind::LaunchFailed, "compute_75 through the driver's compiler")]);
-    let all: Vec<_> = report.paths.iter().map(|path| (path.launches, path.elements)).collect();
-    assert_eq!(all, [(4, 1500), (4, 1500), (0, 0)]);
+fn what_differs_from_the_first_code_path_is_judged_by_itself() {
+    // The first path's verdict is of results that the others do not have.
+    let report = on_a_newer_card("if (STAND_IN_ARCH == 90) a.eps = 1;");
+    assert!(!report.findings.is_empty() && report.findings.iter().all(|finding| finding.path == "sm_90"));
+    let elements: Vec<_> = report.paths.iter().map(|path| path.elements).collect();
+    assert_eq!(elements[1..], [1500, 1500], "{report:?}");
+    // Another rounding, which is as good.
+    let report = on_a_newer_card("if (STAND_IN_ARCH == 80) a.eps *= 1.02f;");
+    assert!(report.passed(), "{:?}", report.findings);
+    let all: Vec<_> = report.paths.iter().map(|path| (path.elements, path.worst.to_bits())).collect();
+    assert_eq!((all[0], all[1].0), (all[2], 1500));
+    assert_ne!(all[0].1, all[1].1);
+    // What is written beside the results is each path's own.
+    let report = on_a_newer_card("if (STAND_IN_ARCH == 75 && blockIdx.x == 0) a.out[-1] = 3;");
+    assert!(!report.findings.is_empty());
+    for finding in &report.findings {
+        assert_eq!((finding.kind, finding.path.as_str()), (Kind::RedZone, "compute_75 through the driver's compiler"));
+    }
 }
 
 #[test]
-fn no_code_path_has_inputs_that_another_could_have_answered() {
-    // Kernels of all paths run in one context, where one may leave answers for another.
+fn a_code_path_with_the_code_of_another_is_not_run() {
+    let report = verified_on_a_newer_card("");
+    let all: Vec<_> = report.paths.iter().map(|path| (path.arch, path.code_of, path.elements)).collect();
+    assert_eq!(all, [(90, None, 1500), (80, Some(75), 0), (75, None, 1500)]);
+    assert_eq!(report.operations[0].cases, 2);
+}
+
+#[test]
+fn a_code_path_that_loses_the_context_does_not_take_the_others_with_it() {
+    for (arch, path) in [(75, "compute_75 through the driver's compiler"), (90, "sm_90")] {
+        let lost = format!("if (STAND_IN_ARCH == {arch}) *reinterpret_cast<volatile int*>(8) = 1;");
+        let report = on_a_newer_card(&lost);
+        let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.path.as_str())).collect();
+        assert_eq!(found, [(Kind::LaunchFailed, path)]);
+        for path in &report.paths {
+            assert_eq!((path.launches, path.elements), if path.arch == arch { (0, 0) } else { (4, 1500) });
+        }
+    }
+}
+
+#[test]
+fn no_code_path_finds_what_another_one_left() {
+    // They have the same inputs, and each is in a process of its own.
     let first = "char name[40];\n\
                  for (int arch : {75, 80, 90}) {\n\
                  snprintf(name, sizeof name, \"SEEN_%d_%08x\", arch, __float_as_uint(a.x[0]));\n\

@@ -92,6 +92,7 @@ pub fn verify() -> VerifyReport {
         direct: 24,
         worst: 0.612_345_6,
         seconds: 4.321_098,
+        ..PathReport::default()
     };
     let operation = |name: &str| OperationReport {
         operation: name.to_owned(),
