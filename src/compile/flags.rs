@@ -396,6 +396,21 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_the_flag_its_value_and_its_place() {
+        let flags = |flags: &[&str]| flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>();
+        let said = |found: Option<(usize, String)>| {
+            found.map(|(at, why)| (at, why.split(" cannot ").next().map(str::to_owned)))
+        };
+        let is = |at: usize, what: &str| Some((at, Some(what.to_owned())));
+        assert_eq!(said(refused(&flags(&["-O3", "-D", "A=1", "-include", "a.h"]))), is(3, "cuda-flags: -include"));
+        assert_eq!(said(refused(&flags(&["-lineinfo", "-D", "A=`id`"]))), is(1, "cuda-flags: -D A=`id`"));
+        assert_eq!(said(refused_cxx(&flags(&["-O3", "-DA=1", "-fplugin=x"]))), is(2, "cxx-flags: -fplugin=x"));
+        assert_eq!(refused_cxx(&flags(&["-O2", "-DA", "-Wall"])), None);
+        // What is nvcc's alone.
+        assert_eq!(said(refused_cxx(&flags(&["--use_fast_math"]))), is(0, "cxx-flags: --use_fast_math"));
+    }
+
+    #[test]
     fn a_flag_that_chooses_how_code_is_generated_is_allowed() {
         for flags in [
             &["-O3", "--use_fast_math", "-lineinfo", "-std=c++20"] as &[&str],

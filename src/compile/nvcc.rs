@@ -138,6 +138,20 @@ mod tests {
     }
 
     #[test]
+    fn only_an_assembler_that_lists_what_it_reads_is_asked_to() {
+        let host = |version: &str| HostCompiler {
+            path: "/usr/bin/c++".into(),
+            version: version.to_owned(),
+            origin: "CXX".to_owned(),
+            cpu: "x86_64".to_owned(),
+        };
+        let flag = |version: &str, to: &str| assembler_dependencies(&host(version), Path::new(to));
+        assert_eq!(flag("g++ 12.2.0", "/a/b-1.d").as_deref(), Some("-Wa,--MD,/a/b-1.d"));
+        assert_eq!(flag("clang version 19.1.0", "/a/b.d"), None);
+        assert_eq!((flag("g++ 12.2.0", "/a,b.d"), flag("g++ 12.2.0", "/a b.d")), (None, None));
+    }
+
+    #[test]
     fn a_path_that_a_shell_would_act_on_is_refused() {
         for path in ["a$(b)", "a`b`", "a\"b", "a\\b", "a\nb"] {
             assert!(check_path(Path::new(path)).is_err(), "{path}");
