@@ -193,10 +193,13 @@ fn operations_beyond_the_tensor_cores_are_too_many() {
 
 #[test]
 fn a_clock_that_runs_faster_than_the_host_s_is_not_believed() {
-    let report = bench("1e7", &["--rounds", "5"], "").unwrap();
-    assert_eq!(report.findings[0].kind, Kind::LaunchFailed);
-    assert!(report.findings[0].message.contains("the events cannot be right"), "{}", report.findings[0].message);
-    assert!(report.cases.is_empty());
+    // Launches that take the host 10 ms.
+    for microseconds in ["1e7", "3e4"] {
+        let report = bench(microseconds, &["--rounds", "5", "--shape", "rows=20,width=1024"], "").unwrap();
+        assert_eq!(report.findings[0].kind, Kind::LaunchFailed);
+        assert!(report.findings[0].message.contains("the events cannot be right"), "{}", report.findings[0].message);
+        assert!(report.cases.is_empty());
+    }
     // Of a launch that takes longer than this host needs for it, the host waits for the end.
     let report = bench("2000", &["--rounds", "5"], "").unwrap();
     assert!(report.findings.is_empty(), "{:?}", report.findings);
@@ -284,12 +287,30 @@ fn of_a_case_of_many_operations_one_slot_goes_to_the_oracle() {
 }
 
 #[test]
+fn of_a_large_case_two_slots_go_to_the_oracle() {
+    let report = bench("80", &["--rounds", "5", "--shape", "rows=8000,width=1000"], "").unwrap();
+    let checked: Vec<(u32, u32)> = report.cases.iter().map(|case| (case.slots, case.checked)).collect();
+    assert_eq!(checked, [(1, 2)], "{:?}", report.findings);
+}
+
+#[test]
 fn the_copy_moves_the_bytes_of_the_case_in_the_fastest_way() {
     let report = bench("3", &["--rounds", "5", "--shape", "rows=20,width=1024"], "").unwrap();
     let case = &report.cases[0];
     // Half of 168 KB, in pages: three blocks of a kernel.
     assert!((case.copy.median - 0.203).abs() < 1e-3, "{}", case.copy.median);
     assert_eq!(case.copy_by, "a copy kernel");
+}
+
+#[test]
+fn after_a_launch_that_loses_the_context_no_case_is_timed() {
+    let project = written("*reinterpret_cast<volatile int*>(8) = 1;", "3");
+    // So large that each has one slot, and no launches on parts of several.
+    let shapes = ["--rounds", "5", "--shape", "rows=20,width=400000", "--shape", "rows=20,width=400001"];
+    let output = run("bench", project.path(), &shapes, "");
+    let report: BenchReport = serde_json::from_slice(&output.stdout).unwrap();
+    let found: Vec<Kind> = report.findings.iter().map(|finding| finding.kind).collect();
+    assert!(found == [Kind::LaunchFailed] && report.cases.is_empty(), "{:?}", report.findings);
 }
 
 /// The findings of `bench` for a kernel that does something else first.
