@@ -387,6 +387,8 @@ mod tests {
             &["-lto"],
             &["--system-include=x"],
             &["-rdc=true"],
+            &["-use_fast_math=x"],
+            &["-use_fast_maths"],
             &["-DA=\"x\""],
             &["-DA=\\"],
             &["-DA=1\n-B."],
@@ -419,7 +421,7 @@ mod tests {
             &["-Xcompiler", "-fPIC,-Wall,-Wno-unused", "-Xcompiler=-O2"],
             &["--expt-relaxed-constexpr", "--expt-extended-lambda", "-maxrregcount=24", "--maxrregcount", "32"],
             &["-diag-suppress=177,550", "-Xcudafe", "--diag_suppress=177", "-t4", "--threads=2", "-rdc=false"],
-            &["-ftz=true", "-Xfatbin=-compress-all"],
+            &["-ftz=true", "-Xfatbin=-compress-all", "-use_fast_math=true", "--use_fast_math=false"],
         ] {
             let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
             assert_eq!(refused(&flags), None);
