@@ -204,3 +204,22 @@ pub(super) fn most_bytes(bound: &Bound) -> u64 {
     };
     bound.tensors.iter().map(of).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::DType;
+
+    #[test]
+    fn the_most_that_moves_is_read_once_and_written_once() {
+        let tensor = |role, dtype, strides| BoundTensor::of(("x", role), dtype, ([3, 5], strides));
+        let most = |tensors: Vec<BoundTensor>| {
+            let values = std::collections::BTreeMap::new();
+            most_bytes(&Bound { tensors, arguments: Vec::new(), values, bytes: 0, flops: 0.0 })
+        };
+        assert_eq!(most(vec![tensor(Role::Input, DType::F32, [9, 1])]), 60, "without the gaps");
+        assert_eq!(most(vec![tensor(Role::Input, DType::F16, [0, 1])]), 10, "one row for all");
+        assert_eq!(most(vec![tensor(Role::InOut, DType::F32, [5, 1]), tensor(Role::Output, DType::I8, [5, 1])]), 135);
+        assert_eq!(most(vec![tensor(Role::Scratch, DType::F32, [5, 1])]), 0);
+    }
+}

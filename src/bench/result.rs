@@ -186,3 +186,61 @@ pub struct BenchReport {
     /// Remarks on the whole run: a busy card, reduced clocks.
     pub remarks: Vec<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taking(median: f64) -> Spread {
+        Spread { median, p10: median, p90: median, min: median, samples: 5 }
+    }
+
+    #[test]
+    fn rates_are_of_the_median_and_arithmetic_binds_above_200_operations_a_byte() {
+        let mut case = CaseBench {
+            operation: "norm".to_owned(),
+            case: "rows=3".to_owned(),
+            dtype: DType::F32,
+            values: BTreeMap::new(),
+            bytes: 5_000_000,
+            flops: 1e9,
+            residency: Residency::Cold,
+            slots: 8,
+            kernel: taking(4.0),
+            copy: taking(3.0),
+            rounds: None,
+            copy_by: String::new(),
+            launches: Vec::new(),
+            compared: 0,
+            checked: 0,
+            remarks: Vec::new(),
+            against: None,
+        };
+        assert!((case.of_roof() - 0.75).abs() < 1e-12 && (case.gbs() - 1250.0).abs() < 1e-9);
+        assert_eq!(case.tflops(), None);
+        case.flops = 2e9;
+        assert!(case.tflops().is_some_and(|rate| (rate - 500.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn the_best_peer_is_right_and_computes_the_same() {
+        let peer = |name: &str, median, wrong: Option<&str>, other: Option<&str>| Beside {
+            name: name.to_owned(),
+            time: (median > 0.0).then(|| taking(median)),
+            chosen: None,
+            wrong: wrong.map(str::to_owned),
+            other: other.map(str::to_owned),
+            skipped: None,
+        };
+        let mut against = Against::failed("torch", "no torch");
+        assert!(against.remarks == ["nothing was timed: no torch"] && against.best().is_none());
+        against.peers = vec![
+            peer("wrong", 1.0, Some("NaN"), None),
+            peer("other", 1.5, None, Some("no bias")),
+            peer("slow", 3.0, None, None),
+            peer("fast", 2.0, None, None),
+            peer("absent", 0.0, None, None),
+        ];
+        assert_eq!(against.best().map(|(peer, time)| (peer.name.as_str(), time)), Some(("fast", taking(2.0))));
+    }
+}

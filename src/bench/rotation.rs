@@ -77,6 +77,9 @@ mod tests {
         assert_eq!(sets(1 << 30, Residency::Cold, 512), Some((8, Residency::Cold)));
         assert_eq!(sets(1 << 30, Residency::Cold, 3), Some((3, Residency::Cold)), "as many as memory has room for");
         assert_eq!(sets(2 << 20, Residency::Cold, 512), Some((100, Residency::Cold)));
+        // Just as many as there may be, and one more.
+        assert_eq!(sets(409_600, Residency::Cold, 512), Some((512, Residency::Cold)));
+        assert_eq!(sets(409_599, Residency::Cold, 512), Some((512, Residency::Hot)));
         assert_eq!(sets(1024, Residency::Cold, 512), Some((512, Residency::Hot)));
         assert_eq!(sets(1 << 20, Residency::Hot, 512), Some((37, Residency::Hot)));
         assert_eq!(sets(8 << 20, Residency::Hot, 512), None, "too few fit in the L2");
@@ -91,6 +94,7 @@ mod tests {
         let middle = of(2 << 20);
         assert_eq!((middle.sets, middle.launches), (100, 100));
         assert_eq!(middle.residency, Residency::Cold);
+        assert_eq!((of(409_600).sets, of(409_600).residency), (512, Residency::Cold));
         // 512 sets of 1 KB stay in the L2.
         assert_eq!((of(1024).sets, of(1024).residency), (512, Residency::Hot));
     }

@@ -423,3 +423,54 @@ fn too_many_operations(launch: Spread, flops: f64, card: &Card) -> Option<String
 fn gigabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e9
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card() -> Card {
+        Card {
+            name: "a card".to_owned(),
+            arch: 75,
+            sms: 16,
+            l2_bytes: 1 << 16,
+            memory_bytes: 1 << 28,
+            driver: None,
+            cuda: "13.0".to_owned(),
+            peak_gbs: Some(1000.0),
+            peak_l2_gbs: Some(2000.0),
+        }
+    }
+
+    fn taking(median: f64) -> Spread {
+        Spread { median, p10: median, p90: median, min: median, samples: 5 }
+    }
+
+    #[test]
+    fn a_time_is_impossible_above_a_peak_and_not_at_it() {
+        let why = |bytes, residency| too_fast(taking(2.0), bytes, residency, &card());
+        assert_eq!(why(2_000_000, Residency::Cold), None);
+        assert_eq!(why(4_000_000, Residency::Hot), None);
+        let said = |most: &str| {
+            format!(
+                "2.00 µs for {most}: the launch does not move the bytes that kernel.toml says, or the harness is being fooled"
+            )
+        };
+        let memory = said("2.5 MB is 1250 GB/s, above the peak of the memory, 1000 GB/s");
+        assert_eq!(why(2_500_000, Residency::Cold), Some(memory));
+        let l2 = said("5.0 MB is 2500 GB/s, above the peak of the L2, 2000 GB/s");
+        assert_eq!(why(5_000_000, Residency::Hot), Some(l2));
+        let unknown = Card { peak_gbs: None, ..card() };
+        assert_eq!(too_fast(taking(2.0), 2_500_000, Residency::Cold, &unknown), None);
+    }
+
+    #[test]
+    fn so_it_is_for_operations() {
+        // 2000 / 64 · 4096 · 10^9 a second.
+        let why = |flops| too_many_operations(taking(2.0), flops, &card());
+        assert_eq!(why(2.56e8), None);
+        let said = "2.00 µs for 5.120e8 operations is 256 TFLOP/s, above the peak of the tensor cores, 128: `flops` in kernel.toml \
+                    says too many, or the harness is being fooled";
+        assert_eq!(why(5.12e8).as_deref(), Some(said));
+    }
+}

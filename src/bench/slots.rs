@@ -101,4 +101,16 @@ mod tests {
             assert!(step / 4096 % 2 == 1 && (bytes..=bytes + 4096).contains(&step), "{pages} pages: {step}");
         }
     }
+
+    #[test]
+    fn what_launches_find_in_place_of_their_outputs_differs_in_every_byte() {
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..1000 {
+            let Round { seed, around, blanks: [first, second] } = Round::draw();
+            let differing = first.to_le_bytes().iter().zip(second.to_le_bytes()).all(|(one, other)| *one != other);
+            assert!(differing, "{first:x} {second:x}");
+            seen.extend([seed, around.into(), first.into(), second.into()]);
+        }
+        assert!(seen.len() > 3990, "{} of 4000", seen.len());
+    }
 }

@@ -67,6 +67,7 @@ mod tests {
         let spread = |p10, p90| Spread { median: 10.0, p10, p90, min: p10, samples: 9 };
         assert!((spread(9.0, 11.5).relative() - 0.25).abs() < 1e-12);
         assert_eq!(spread(9.0, 10.4).unsteady("x"), None);
+        assert_eq!(Spread { median: 1.0, ..spread(0.0, 0.15) }.unsteady("x"), None);
         assert_eq!(spread(9.0, 11.5).unsteady("x").as_deref(), Some("x is unsteady: spread 25 %"));
         assert_eq!(per_launch(&[6.0, 9.0], 3), [2.0, 3.0]);
     }

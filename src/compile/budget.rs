@@ -282,6 +282,41 @@ mod tests {
     }
 
     #[test]
+    fn each_figure_on_each_architecture_has_a_line_with_the_number_of_kernels() -> anyhow::Result<()> {
+        let mut project = Project::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm"))?;
+        let budget =
+            |kernel: &str, archs: &[u32]| Budget { kernel: kernel.into(), arch: archs.into(), ..Budget::default() };
+        let figures = Budget { registers: Some(39), stack_bytes: Some(15), ..budget("k*", &[]) };
+        project.spec.budgets = vec![figures, budget("gone", &[]), budget("gone", &[90, 103]), budget("k*", &[103])];
+        let target = |arch, kernels: &[&str]| {
+            let kernels = kernels.iter().map(|name| Kernel { name: (*name).to_owned(), ..KERNEL }).collect();
+            let unit = Unit { source: "a.cu".into(), cubin: "a".into(), ptx: "a".into(), kernels };
+            Target { arch, features: None, library: "a".into(), units: vec![unit] }
+        };
+        let targets = vec![target(80, &["k1", "k2", "k3"]), target(90, &["k4", "k5", "other"])];
+        let build = Build { compiler: String::new(), targets, compiled: 0 };
+        let over = |on: &str, more: &str| {
+            ["registers 40, allowed 39", "stack_bytes 16, allowed 15"]
+                .map(|what| format!("budget 1 (kernel = \"k*\"): {on}: {what}, and in {more}"))
+        };
+        let mut lines = [over("k1 on sm_80", "2 more kernels"), over("k4 on sm_90", "1 more kernel")].concat();
+        lines.push("budget 2 (kernel = \"gone\"): no kernel has that name".to_owned());
+        lines.push("budget 3 (kernel = \"gone\"): no kernel has that name on sm_90".to_owned());
+        assert_eq!(build.over_budget(&project), lines);
+        let not: Vec<String> =
+            build.not_compared(&project).iter().map(|one| format!("{} {}", one.name(), one.why())).collect();
+        let why = "which was not compiled for";
+        assert_eq!(
+            not,
+            [
+                format!("budget 3 (kernel = \"gone\") is for sm_103 too, {why}"),
+                format!("budget 4 (kernel = \"k*\") is for sm_103, {why}"),
+            ]
+        );
+        Ok(())
+    }
+
+    #[test]
     fn a_star_stands_for_anything() {
         for (pattern, text, expected) in [
             ("*", "", true),

@@ -174,3 +174,41 @@ fn max_threads(info: &[u8]) -> Result<Option<u32>> {
         .map(|attribute| product(attribute.value))
         .min())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attribute with a value of several words.
+    fn sized(kind: u8, words: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![4, kind, u8::try_from(4 * words.len()).unwrap_or(0), 0];
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn attributes_are_short_or_as_long_as_they_say() -> Result<()> {
+        let info = [vec![3, 0x1b, 7, 1], sized(REGCOUNT, &[5, 40]), vec![3, 0x50, 0, 0]].concat();
+        let found: Vec<(u8, &[u8])> = attributes(&info)?.iter().map(|one| (one.kind, one.value)).collect();
+        assert_eq!(found, [(0x1b, &[7, 1][..]), (REGCOUNT, &[5, 0, 0, 0, 40, 0, 0, 0]), (0x50, &[0, 0])]);
+        assert!(attributes(&info[..10]).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn figures_are_of_kernels_by_their_numbers_and_blocks_by_the_least_bound() -> Result<()> {
+        let info = [
+            sized(REGCOUNT, &[5, 40]),
+            sized(MIN_STACK_SIZE, &[5, 16]),
+            sized(REGCOUNT, &[6, 255]),
+            sized(REGCOUNT, &[1]),
+        ];
+        let info = info.concat();
+        assert_eq!(figures(&info, REGCOUNT)?, [(5, 40), (6, 255)]);
+        assert_eq!(figures(&info, MIN_STACK_SIZE)?, [(5, 16)]);
+        assert_eq!(max_threads(&info)?, None);
+        let bounds = [sized(0x05, &[32, 8, 2]), sized(0x10, &[64, 2, 1])].concat();
+        assert_eq!((max_threads(&bounds[..16])?, max_threads(&bounds)?), (Some(512), Some(128)));
+        Ok(())
+    }
+}

@@ -122,3 +122,31 @@ fn stable(symbol: &str) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_anonymous_namespaces_lose_the_digest_of_the_path() {
+        let name = |mark: &str| format!(".text._ZN45_GLOBAL__N__{mark}4_a_cu_1b2cE");
+        assert_eq!(stable(&name("c255a939_")), name("_"));
+        assert_eq!(stable(&name("c255a93x_")), name("c255a93x_"));
+        assert_eq!(stable(&name("c255a9391")), name("c255a9391"));
+        let both = format!("{}{}", name("c255a939_"), name("00000000_"));
+        assert_eq!(stable(&both), format!("{}{}", name("_"), name("_")));
+        assert_eq!((stable(".text.plain"), stable("_GLOBAL__N__c2")), (".text.plain".into(), "_GLOBAL__N__c2".into()));
+    }
+
+    #[test]
+    fn attributes_are_digested_without_the_section_that_has_the_parameters() -> Result<()> {
+        let info = |section: u8, offset: u8| {
+            [vec![4, 0x0a, 8, 0, section, 0, 0, 0, offset, 0, 2, 0], vec![3, 5, 9, 1]].concat()
+        };
+        let is = launch_attributes(&info(1, 16))?;
+        assert_eq!(is, [&[0x0a][..], &4u64.to_be_bytes(), &[16, 0, 2, 0, 5], &2u64.to_be_bytes(), &[9, 1]].concat());
+        assert_eq!(launch_attributes(&info(2, 16))?, is);
+        assert_ne!(launch_attributes(&info(1, 17))?, is);
+        Ok(())
+    }
+}

@@ -387,12 +387,29 @@ mod tests {
             &["-lto"],
             &["--system-include=x"],
             &["-rdc=true"],
+            &["-use_fast_math=x"],
+            &["-use_fast_maths"],
             &["-DA=\"x\""],
             &["-DA=\\"],
             &["-DA=1\n-B."],
         ] {
             assert!(refuses(flags), "{flags:?}");
         }
+    }
+
+    #[test]
+    fn a_refusal_names_the_flag_its_value_and_its_place() {
+        let flags = |flags: &[&str]| flags.iter().map(|flag| (*flag).to_owned()).collect::<Vec<_>>();
+        let said = |found: Option<(usize, String)>| {
+            found.map(|(at, why)| (at, why.split(" cannot ").next().map(str::to_owned)))
+        };
+        let is = |at: usize, what: &str| Some((at, Some(what.to_owned())));
+        assert_eq!(said(refused(&flags(&["-O3", "-D", "A=1", "-include", "a.h"]))), is(3, "cuda-flags: -include"));
+        assert_eq!(said(refused(&flags(&["-lineinfo", "-D", "A=`id`"]))), is(1, "cuda-flags: -D A=`id`"));
+        assert_eq!(said(refused_cxx(&flags(&["-O3", "-DA=1", "-fplugin=x"]))), is(2, "cxx-flags: -fplugin=x"));
+        assert_eq!(refused_cxx(&flags(&["-O2", "-DA", "-Wall"])), None);
+        // What is nvcc's alone.
+        assert_eq!(said(refused_cxx(&flags(&["--use_fast_math"]))), is(0, "cxx-flags: --use_fast_math"));
     }
 
     #[test]
@@ -404,7 +421,7 @@ mod tests {
             &["-Xcompiler", "-fPIC,-Wall,-Wno-unused", "-Xcompiler=-O2"],
             &["--expt-relaxed-constexpr", "--expt-extended-lambda", "-maxrregcount=24", "--maxrregcount", "32"],
             &["-diag-suppress=177,550", "-Xcudafe", "--diag_suppress=177", "-t4", "--threads=2", "-rdc=false"],
-            &["-ftz=true", "-Xfatbin=-compress-all"],
+            &["-ftz=true", "-Xfatbin=-compress-all", "-use_fast_math=true", "--use_fast_math=false"],
         ] {
             let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
             assert_eq!(refused(&flags), None);

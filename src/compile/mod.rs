@@ -238,4 +238,22 @@ mod tests {
             assert_eq!(target.name(), name);
         }
     }
+
+    #[test]
+    fn spills_are_of_stores_and_loads() {
+        let kernel = Kernel {
+            symbol: String::new(),
+            name: String::new(),
+            registers: 32,
+            spill_stores: 12,
+            spill_loads: 8,
+            stack: 16,
+            shared: 0,
+            max_threads: 256,
+            occupancy: 1.0,
+            loads: Accesses::default(),
+            stores: Accesses::default(),
+        };
+        assert_eq!(kernel.spilled(), 20);
+    }
 }

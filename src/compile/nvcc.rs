@@ -138,6 +138,38 @@ mod tests {
     }
 
     #[test]
+    fn of_what_the_assembler_read_only_the_project_s_files_count() -> Result<()> {
+        let root = tempfile::tempdir()?;
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir(at("scratch"))?;
+        for name in ["data.bin", "scratch/unit.s"] {
+            fs::write(at(name), "")?;
+        }
+        let scratch = at("scratch");
+        fs::write(at("unit.d"), "unit.o : unit.cu a.cuh /usr/include/x.h\n")?;
+        fs::write(at("unit.asm.d"), format!("unit.o: data.bin gone.bin {}/unit.s\n", scratch.display()))?;
+        let read = read_files(root.path(), &scratch, &at("unit.d"), &at("unit.asm.d"))?;
+        assert_eq!(read, ["a.cuh", "/usr/include/x.h", "data.bin"].map(PathBuf::from));
+        assert_eq!(read_files(root.path(), &scratch, &at("unit.d"), &at("none"))?.len(), 2);
+        assert!(read_files(root.path(), &scratch, &at("none"), &at("none")).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn only_an_assembler_that_lists_what_it_reads_is_asked_to() {
+        let host = |version: &str| HostCompiler {
+            path: "/usr/bin/c++".into(),
+            version: version.to_owned(),
+            origin: "CXX".to_owned(),
+            cpu: "x86_64".to_owned(),
+        };
+        let flag = |version: &str, to: &str| assembler_dependencies(&host(version), Path::new(to));
+        assert_eq!(flag("g++ 12.2.0", "/a/b-1.d").as_deref(), Some("-Wa,--MD,/a/b-1.d"));
+        assert_eq!(flag("clang version 19.1.0", "/a/b.d"), None);
+        assert_eq!((flag("g++ 12.2.0", "/a,b.d"), flag("g++ 12.2.0", "/a b.d")), (None, None));
+    }
+
+    #[test]
     fn a_path_that_a_shell_would_act_on_is_refused() {
         for path in ["a$(b)", "a`b`", "a\"b", "a\\b", "a\nb"] {
             assert!(check_path(Path::new(path)).is_err(), "{path}");

@@ -206,4 +206,35 @@ mod tests {
         let error = same_code(one.path(), tempfile::tempdir().unwrap().path()).unwrap_err();
         assert!(error.to_string().contains(OBJECT), "{error}");
     }
+
+    #[test]
+    fn who_waits_for_host_code_gets_it_or_that_there_is_none() {
+        let (hosts, source) = (Hosts::default(), Path::new("a.cu"));
+        assert!(hosts.wait(source).is_none(), "nobody compiles it");
+        for key in [Some("key"), None] {
+            let begun = hosts.begin(source);
+            let got = std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| hosts.wait(source));
+                if let Some(key) = key {
+                    begun.done(Host { key: key.to_owned(), object: PathBuf::new(), cubin: PathBuf::new() });
+                } else {
+                    drop(begun);
+                }
+                waiting.join()
+            });
+            assert!(got.is_ok_and(|got| got.map(|host| host.key).as_deref() == key), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn objcopy_is_that_of_the_host_compiler_or_the_one_in_path() {
+        // What prints its arguments, nothing, and nothing with an error.
+        for (compiler, found) in
+            [("/bin/echo", "-print-prog-name=objcopy"), ("/bin/true", "objcopy"), ("/bin/false", "objcopy")]
+        {
+            let (version, origin, cpu) = (String::new(), String::new(), String::new());
+            let host = HostCompiler { path: compiler.into(), version, origin, cpu };
+            assert_eq!(objcopy(&host), Path::new(found), "{compiler}");
+        }
+    }
 }

@@ -296,3 +296,141 @@ fn size(folder: &Path) -> u64 {
 fn age(path: &Path) -> Duration {
     path.metadata().and_then(|meta| meta.modified()).ok().and_then(|then| then.elapsed().ok()).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    const DAY: u64 = 24 * 3600;
+
+    fn store(cache: &Path) -> Store {
+        Store {
+            objects: cache.join("objects"),
+            manifests: cache.join("manifests"),
+            work: cache.join("work"),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// Says that a file or folder was last written so long ago.
+    fn make_old(path: &Path, seconds: u64) {
+        let then = SystemTime::now() - Duration::from_secs(seconds);
+        File::open(path).unwrap().set_modified(then).unwrap();
+    }
+
+    /// Keeps a compilation that left this code.
+    fn keep(store: &Store, header: &str, code: &str, facts: u32, good: bool) -> Found<u32> {
+        let work = store.work().unwrap();
+        fs::write(work.path.join("code"), code).unwrap();
+        let read = Read::only(vec![header.into()]);
+        let key = format!("of {header}");
+        store.keep("base", (read, key), (&work, &["code"]), facts, |_, _| good).unwrap()
+    }
+
+    #[test]
+    fn a_compilation_is_found_again_as_long_as_its_files_are_as_they_were() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = store(cache.path());
+        let recalled = |key: &str| {
+            let found: Option<Found<u32>> = store.recall("base", |_| Some(key.to_owned()));
+            found.map(|found| (fs::read_to_string(found.folder.join("code")).unwrap(), found.facts))
+        };
+        assert_eq!(recalled("of a.h"), None);
+        let kept = keep(&store, "a.h", "one", 1, true);
+        assert_eq!((kept.key.as_str(), kept.facts, &kept.folder), ("of a.h", 1, &cache.path().join("objects/of a.h")));
+        assert_eq!(fs::metadata(kept.folder.join("code")).unwrap().permissions().mode() & 0o777, 0o444);
+        assert_eq!(recalled("of a.h"), Some(("one".to_owned(), 1)));
+        assert_eq!(recalled("of b.h"), None);
+        assert!(store.recall::<u32>("other", |_| Some("of a.h".to_owned())).is_none());
+        assert!(store.recall::<u32>("base", |_| None).is_none());
+        // The first of several stays, if it is good.
+        assert_eq!(keep(&store, "a.h", "two", 2, true).facts, 1);
+        assert_eq!(recalled("of a.h"), Some(("one".to_owned(), 1)));
+        assert_eq!(keep(&store, "a.h", "two", 2, false).facts, 2);
+        assert_eq!(recalled("of a.h"), Some(("two".to_owned(), 2)));
+        fs::remove_file(kept.folder.join("code")).unwrap();
+        fs::write(kept.folder.join("code"), "edited").unwrap();
+        assert_eq!(recalled("of a.h"), None);
+        // What is put replaces what is there.
+        let work = store.work().unwrap();
+        fs::write(work.path.join("code"), "three").unwrap();
+        assert_eq!(store.put("of a.h", &work, &["code"], 3).unwrap(), kept.folder);
+        assert_eq!(recalled("of a.h"), Some(("three".to_owned(), 3)));
+    }
+
+    #[test]
+    fn a_manifest_has_the_last_reads_each_once_the_latest_first() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = store(cache.path());
+        let names = || {
+            let list = store.list("base");
+            list.iter().map(|read| read.headers[0].display().to_string()).collect::<Vec<_>>()
+        };
+        for header in ["0", "1", "0"] {
+            keep(&store, header, "", 0, true);
+        }
+        assert_eq!(names(), ["0", "1"]);
+        for header in ["2", "3", "4", "5", "6", "7", "8"] {
+            keep(&store, header, "", 0, true);
+        }
+        assert_eq!(names(), ["8", "7", "6", "5", "4", "3", "2", "0"]);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_made_is_named_with_the_way_out() {
+        let cache = tempfile::tempdir().unwrap();
+        fs::write(cache.path().join("work"), "in the way").unwrap();
+        let error = format!("{:#}", store(cache.path()).work().err().unwrap());
+        assert!(error.contains("set KERNELS_CACHE") && error.contains("/work"), "{error}");
+        let (from, to) = (cache.path().join("none"), cache.path().join("to"));
+        assert!(replace(&from, &to).is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn what_is_unused_abandoned_or_too_much_goes_with_the_first_work_of_a_process() {
+        let cache = tempfile::tempdir().unwrap();
+        let at = |path: &str| cache.path().join(path);
+        let first = store(cache.path());
+        for (name, days, bytes) in [("new", 1, 1), ("used", 80, 5 << 30), ("large", 85, 5 << 30), ("old", 91, 1)] {
+            keep(&first, name, "", 0, true);
+            let folder = at(&format!("objects/of {name}"));
+            File::create(folder.join("bytes")).unwrap().set_len(bytes).unwrap();
+            make_old(&folder.join(ENTRY), days * DAY);
+        }
+        for (name, days) in [("base", 89), ("unused", 91)] {
+            fs::write(at("manifests").join(name), "[]").unwrap();
+            make_old(&at("manifests").join(name), days * DAY);
+        }
+        for (name, seconds) in [("killed", 3600), ("held", 3600), ("begun", 5)] {
+            fs::create_dir(at("work").join(name)).unwrap();
+            make_old(&at("work").join(name), seconds);
+        }
+        let held = File::open(at("work/held")).unwrap();
+        flock(&held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        // Once a process.
+        drop(first.work().unwrap());
+        assert!(at("objects/of old").exists());
+        let _work = store(cache.path()).work().unwrap();
+        let left = |folder: &str, names: [&str; 4]| names.map(|name| at(folder).join(name).exists());
+        assert_eq!(left("objects", ["of new", "of used", "of large", "of old"]), [true, true, false, false]);
+        assert_eq!(left("manifests", ["base", "unused", "", ""])[..2], [true, false]);
+        assert_eq!(left("work", ["killed", "held", "begun", ""])[..3], [false, true, true]);
+    }
+
+    #[test]
+    fn the_time_of_use_is_written_once_a_day() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = store(cache.path());
+        keep(&store, "a.h", "", 0, true);
+        let (entry, list) = (cache.path().join("objects/of a.h").join(ENTRY), cache.path().join("manifests/base"));
+        for (seconds, touched) in [(DAY / 2, false), (2 * DAY, true)] {
+            make_old(&entry, seconds);
+            make_old(&list, seconds);
+            assert!(store.recall::<u32>("base", |_| Some("of a.h".to_owned())).is_some());
+            for path in [&entry, &list] {
+                assert_eq!(age(path) < Duration::from_secs(DAY / 4), touched, "{}", path.display());
+            }
+        }
+    }
+}

@@ -310,3 +310,35 @@ fn make_dir(folder: &Dir, name: &str) -> Result<Dir> {
         anyhow::Error::new(error).context(what)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backups_name_says_its_skill_when_it_was_made_and_where_it_is_from() {
+        let time = "20261123T152331Z";
+        let parsed = |skill, number| Some((skill, (time.to_owned(), number)));
+        for (name, is) in [
+            ("demo-20261123T152331Z", parsed("demo", 1)),
+            ("demo-20261123T152331Z-12", parsed("demo", 12)),
+            ("a-b-20261123T152331Z-2@skills", parsed("a-b", 2)),
+            ("demo-20261123T152331Z@.", parsed("demo", 1)),
+            ("demo-20261123T152331Z@elsewhere", None),
+            ("demo-20261123T152331Z2", None),
+            ("demo-20261123X152331Z", None),
+            ("demo-20261123T152331X", None),
+            ("demo-2026112xT152331Z", None),
+            ("demo-20261123T15233", None),
+            ("demo", None),
+        ] {
+            assert_eq!(parse_backup(name), is, "{name}");
+        }
+        assert_eq!(age("demo-20261123T152331Z", "dem"), None);
+        let area = Area { host: "/p/.claude".into(), folder: "skills".to_owned() };
+        let from = |folder: &str| area.folder_of(&format!("demo-{time}{folder}"));
+        assert_eq!(from("@skill").as_deref(), Some(Path::new("/p/.claude/skill")));
+        assert_eq!(from("@.").as_deref(), Some(Path::new("/p/.claude")));
+        assert_eq!((from(""), from("@other")), (None, None));
+    }
+}

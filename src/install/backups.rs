@@ -179,3 +179,11 @@ fn identity(folder: &Dir, name: &str) -> io::Result<String> {
     let receipt = Receipt::read_in(&tree).map(|receipt| receipt.id).unwrap_or_default();
     Ok(format!("{} {receipt}", Scan::of(&tree)?.fingerprint()))
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_time_is_written_as_receipts_write_it() {
+        assert_eq!(super::time("20261123T152331Z"), "2026-11-23T15:23:31Z");
+    }
+}

@@ -79,3 +79,40 @@ fn is_still(held: &Dir, folder: &Path) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_folder_that_is_there_is_locked_once() -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let [one, other, absent] = ["b", "a", "none"].map(|name| scratch.path().join(name));
+        std::fs::create_dir(&one)?;
+        std::fs::create_dir(&other)?;
+        let locks = Lock::all(vec![one.clone(), absent, other.clone(), one.clone()])?;
+        assert_eq!(locks.iter().map(|lock| lock.folder().path()).collect::<Vec<_>>(), [&other, &one]);
+        // A folder that was made anew is another one.
+        assert!(is_still(locks[1].folder(), &one));
+        std::fs::rename(&one, scratch.path().join("moved"))?;
+        assert!(!is_still(locks[1].folder(), &one));
+        std::fs::create_dir(&one)?;
+        assert!(!is_still(locks[1].folder(), &one));
+        Ok(())
+    }
+
+    #[test]
+    fn who_finds_a_lock_waits_for_its_end() -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let folders = || vec![scratch.path().to_path_buf()];
+        let held = Lock::all(folders())?;
+        let waited = thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::all(folders()));
+            thread::sleep(4 * PAUSE);
+            drop(held);
+            waiting.join()
+        });
+        assert!(waited.is_ok_and(|locks| locks.is_ok_and(|locks| locks.len() == 1)));
+        Ok(())
+    }
+}

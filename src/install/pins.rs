@@ -203,3 +203,81 @@ fn npm_digest(tree: &Tree) -> String {
         .fold(Sha256::new(), |hash, (path, entry)| hash.chain_update(path.as_str()).chain_update(&entry.content));
     hex(&hash.finalize())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::skill::tree::Entry;
+
+    #[test]
+    fn what_npm_s_skills_writes_of_each_kind_of_source_is_read() {
+        let pinned = |mut entry: Value| {
+            entry["computedHash"] = "abc".into();
+            let pins = Pins(Map::from_iter([("demo".to_owned(), entry)]));
+            pins.get("demo").map(|pin| (pin.from.to_string(), pin.at))
+        };
+        let from = |text: &str| Some((text.to_owned(), None));
+        let github = json!({"source": "o/r", "sourceType": "github", "skillPath": "skills/demo/SKILL.md", "ref": "v1"});
+        assert_eq!(pinned(github.clone()), from("github:o/r/skills/demo@v1"));
+        let top = json!({"source": "o/r", "sourceType": "github", "skillPath": "SKILL.md"});
+        assert_eq!(pinned(top), from("github:o/r"));
+        for kind in ["git", "gitlab"] {
+            let url = "https://x.example/o/r.git";
+            let git = json!({"source": "o/r", "sourceUrl": url, "sourceType": kind, "skillPath": "demo/SKILL.md"});
+            assert_eq!(pinned(git), from("https://x.example/o/r.git/demo"));
+        }
+        let site = json!({"source": "x.example", "sourceUrl": "https://x.example", "sourceType": "well-known"});
+        assert_eq!(pinned(site), from("https://x.example#demo"));
+        let archive = json!({"source": "https://x.example/demo.skill", "sourceType": "download"});
+        assert_eq!(pinned(archive), from("https://x.example/demo.skill"));
+        assert_eq!(pinned(json!({"source": "/here", "sourceType": "local"})), None);
+        // A commit is as long as a SHA-1 at least.
+        for (commit, is_one) in
+            [("a".repeat(40), true), ("0".repeat(64), true), ("a".repeat(39), false), ("g".repeat(40), false)]
+        {
+            let mut entry = github.clone();
+            entry["commit"] = commit.clone().into();
+            assert_eq!(pinned(entry).unwrap().1, is_one.then_some(commit));
+        }
+    }
+
+    #[test]
+    fn files_are_digested_in_the_order_of_javascript() {
+        let of = |names: &[&str]| {
+            let mut tree = Tree::default();
+            for name in names {
+                let entry = Entry { executable: false, content: (*name).as_bytes().to_vec().into() };
+                tree.insert(RelPath::parse(name).unwrap(), entry).unwrap();
+            }
+            npm_digest(&tree)
+        };
+        let digest = |names: &[&str]| {
+            let hash = names.iter().fold(Sha256::new(), |hash, name| hash.chain_update(name).chain_update(name));
+            hex(&hash.finalize())
+        };
+        // Letters behind digits and digits behind signs, whatever their case, and what is not ASCII last.
+        let ordered = ["_a", "-a", "10", "2", "a", "A1", "b", "B2", "é", "ф"];
+        let mut shuffled = ordered;
+        shuffled.reverse();
+        assert_eq!(of(&shuffled), digest(&ordered));
+    }
+
+    #[test]
+    fn what_a_killed_run_left_of_the_file_goes_and_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        let (left, others) = (".skills-lock.json.7.tmp", [".skills-lock.json.7", "x.tmp", "skills-lock.json.tmp"]);
+        for name in others.iter().chain([&left]) {
+            std::fs::write(at(name), "").unwrap();
+        }
+        change(scratch.path(), |pins| drop(pins.0.insert("demo".to_owned(), json!({})))).unwrap();
+        assert!(!at(left).exists() && others.iter().all(|name| at(name).exists()));
+        let text = std::fs::read_to_string(at(FILE)).unwrap();
+        assert!(text.contains("\"demo\"") && text.ends_with("}\n"), "{text}");
+        // Without a change the file stays as somebody wrote it.
+        std::fs::write(at(FILE), r#"{"version":1,"skills":{"demo":{}}}"#).unwrap();
+        change(scratch.path(), |pins| drop(pins.0.shift_remove("other"))).unwrap();
+        assert!(!std::fs::read_to_string(at(FILE)).unwrap().ends_with('\n'));
+    }
+}

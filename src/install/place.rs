@@ -259,4 +259,19 @@ mod tests {
         }
         assert_eq!(hint(&Errno::IO.into()), "");
     }
+
+    #[test]
+    fn folders_are_counted_as_they_are_made_and_only_these_are_removed() -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let folder = scratch.path().join("a/b/c");
+        assert_eq!((create_folders(&folder)?, create_folders(&folder)?), (3, 0));
+        remove_empty(&folder, 2);
+        assert!(scratch.path().join("a").is_dir() && !scratch.path().join("a/b").exists());
+        // Behind a link to nothing there is none to make.
+        let link = scratch.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link)?;
+        let error = create_folders(&link.join("d")).map_err(|error| format!("{error:#}"));
+        assert!(error.is_err_and(|why| why.contains(&format!("cannot create {}", link.display()))));
+        Ok(())
+    }
 }

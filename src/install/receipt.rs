@@ -193,6 +193,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_usual_is_not_written_and_assumed_where_it_is_not() -> anyhow::Result<()> {
+        let skill = Skill::bundled("cuda-kernels")?;
+        let usual = Receipt::new(&skill, "1", Source::Embedded);
+        let unusual = Receipt { modes: false, crlf: true, created_folders: 2, ..usual.clone() };
+        for (receipt, written) in [(&usual, false), (&unusual, true)] {
+            let bytes = receipt.to_json()?;
+            let json: serde_json::Value = serde_json::from_slice(&bytes)?;
+            for key in ["modes", "crlf", "created_folders"] {
+                assert_eq!(json.get(key).is_some(), written, "{key}");
+            }
+            assert_eq!(serde_json::from_slice::<Receipt>(&bytes)?, *receipt);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn receipts_say_the_same_whenever_and_by_whatever_it_was_installed() -> anyhow::Result<()> {
+        let one = Receipt::new(&Skill::bundled("cuda-kernels")?, "1", Source::Embedded);
+        let text = || "other".to_owned();
+        let (installed, by, id, crlf) = (text(), text(), text(), true);
+        assert!(one.says_the_same(&Receipt { installed, by, id, crlf, ..one.clone() }));
+        for other in [
+            Receipt { skill: text(), ..one.clone() },
+            Receipt { version: None, ..one.clone() },
+            Receipt { source: Source::Folder { path: None }, ..one.clone() },
+            Receipt { modes: false, ..one.clone() },
+            Receipt { created_folders: 2, ..one.clone() },
+            Receipt { files: FileDigests::new(), ..one.clone() },
+        ] {
+            assert!(!one.says_the_same(&other), "{other:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
     fn the_way_between_folders() {
         let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
         assert_eq!(way("/p/.codex/skills", "/p/.agents/skills/x"), Path::new("../../.agents/skills/x"));

@@ -59,3 +59,29 @@ impl Refusal {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::install::scan::ChangeKind;
+
+    #[test]
+    fn a_refusal_names_some_files_and_counts_the_rest() {
+        let refused = |count: usize| Refused {
+            path: "/p/demo".into(),
+            reason: "was edited:".to_owned(),
+            changes: (0..count)
+                .map(|at| Change { path: format!("f{at:02}"), file: PathBuf::new(), kind: ChangeKind::Edited })
+                .collect(),
+            advice: vec!["do this".to_owned()],
+        };
+        let text = |all: Vec<Refused>| Refusal(all).to_string();
+        assert_eq!(text(vec![refused(1)]), "/p/demo was edited:\n  M f00\n  → do this");
+        assert!(text(vec![refused(12)]).ends_with("  M f11\n  → do this"));
+        assert!(text(vec![refused(14)]).ends_with("  M f11\n  … and 2 more\n  → do this"));
+        let two = text(vec![refused(0), refused(0)]);
+        assert_eq!(two, "/p/demo was edited:\n  → do this\n/p/demo was edited:\n  → do this");
+        let one = Refusal::of("/p/x", "is there", &["move it"]);
+        assert_eq!(one.to_string(), "/p/x is there\n  → move it");
+    }
+}

@@ -377,3 +377,78 @@ impl io::Write for Content {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a file at the end of so many others.
+    fn nested(depth: usize) -> io::Result<(tempfile::TempDir, Dir)> {
+        let scratch = tempfile::tempdir()?;
+        let folder = scratch.path().join("x/".repeat(depth));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("file"), "text")?;
+        let dir = Dir::open(scratch.path())?;
+        Ok((scratch, dir))
+    }
+
+    #[test]
+    fn folders_are_looked_into_as_deep_as_a_skill_may_have_them() -> io::Result<()> {
+        let (scratch, dir) = nested(MAX_DEPTH - 1)?;
+        let scan = Scan::of(&dir)?;
+        assert!(!scan.is_empty() && scan.delete_seen(&dir)?);
+        assert!(Scan::of(&dir)?.is_empty(), "{}", scratch.path().display());
+        let (_scratch, dir) = nested(MAX_DEPTH)?;
+        assert!(Scan::of(&dir).is_err_and(|error| error.to_string().contains("nested")));
+        assert!(!Scan::default().delete_seen(&dir)?);
+        Ok(())
+    }
+
+    #[test]
+    fn only_what_is_as_it_was_seen_is_deleted() -> io::Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::create_dir(at("folder"))?;
+        for name in ["folder/kept", "folder/gone", "gone", RECEIPT] {
+            std::fs::write(at(name), name)?;
+        }
+        let dir = Dir::open(scratch.path())?;
+        let scan = Scan::of(&dir)?;
+        std::fs::write(at("folder/kept"), "edited since")?;
+        assert!(!scan.delete_seen(&dir)?);
+        assert!(at("folder/kept").exists() && at(RECEIPT).exists());
+        assert!(!at("folder/gone").exists() && !at("gone").exists());
+        assert!(Scan::of(&dir)?.delete_seen(&dir)? && !at(RECEIPT).exists());
+        Ok(())
+    }
+
+    #[test]
+    fn blank_content_is_of_zeros_alone_and_a_text_of_windows_counts_as_it_was_installed() -> io::Result<()> {
+        let scratch = tempfile::tempdir()?;
+        std::fs::write(scratch.path().join("text"), "one\ntwo\n")?;
+        let dir = Dir::open(scratch.path())?;
+        let was = Scan::of(&dir)?;
+        let mut files = FileDigests::new();
+        for (name, found) in &was.found {
+            if let (Name::Plain(path), Found::File { digest, .. }) = (name, found) {
+                files.insert(path.clone(), *digest);
+            }
+        }
+        for (content, kinds, crlf) in [
+            ("one\ntwo\n", &[][..], false),
+            ("one\r\ntwo\r\n", &[][..], true),
+            ("\0\0", &[ChangeKind::Emptied][..], false),
+            ("\0x", &[ChangeKind::Edited][..], false),
+            ("x\0", &[ChangeKind::Edited][..], false),
+            ("", &[ChangeKind::Emptied][..], false),
+        ] {
+            std::fs::write(scratch.path().join("text"), content)?;
+            let now = Scan::of(&dir)?;
+            let found: Vec<ChangeKind> = now.changes(&files, true).iter().map(|change| change.kind).collect();
+            assert_eq!(found, kinds, "{content:?}");
+            assert_eq!(now.has_crlf(&files), crlf, "{content:?}");
+            assert_eq!(now.fingerprint() == was.fingerprint(), kinds.is_empty(), "{content:?}");
+        }
+        Ok(())
+    }
+}

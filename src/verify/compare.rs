@@ -431,9 +431,9 @@ mod tests {
     #[test]
     fn a_row_is_summed_whatever_its_length() {
         for length in [1, 3, LANES, LANES + 1, 3 * LANES - 1] {
-            // Half of them subnormal numbers of f16.
+            // A third of them subnormal numbers of f16, and a third the least normal one.
             let normal = (0..).map(|at| 1.5 + f64::from(at) / 64.0);
-            let values: Vec<f64> = normal.flat_map(|value| [value, 3e-6]).take(length).collect();
+            let values: Vec<f64> = normal.flat_map(|value| [value, 3e-6, 2f64.powi(-14)]).take(length).collect();
             let got: Vec<f64> = values.iter().map(|value| round(DType::F16, value * 1.0001)).collect();
             let expected = Expected { slack: vec![1e-3; length], values: values.clone() };
             let mut part = Part::default();
@@ -445,7 +445,7 @@ mod tests {
                 (part.error, sum(&|value, got| (got - value).powi(2))),
                 (part.reference, sum(&|value, _| value.powi(2))),
                 (part.fourth, sum(&|value, _| value.powi(4))),
-                (part.subnormal, sum(&|value, _| subnormal(DType::F16, value))),
+                (part.subnormal, sum(&|value, _| if value < 1e-5 { 2f64.powi(-50) } else { 0.0 })),
             ] {
                 assert!((found - wanted).abs() <= 1e-12 * wanted, "{length}: {found} {wanted}");
             }
@@ -469,6 +469,91 @@ mod tests {
         assert_eq!(first, Some((2.0, 0.5)));
     }
 
+    /// A row of `length` equal elements, each with this error.
+    fn part_of(dtype: DType, (value, slack, error): (f64, f64, f64), length: usize) -> Part {
+        let expected = Expected { values: vec![value; length], slack: vec![slack; length] };
+        let mut part = Part::default();
+        part.row((dtype, false), &expected, &vec![value + error; length], ("out", 0));
+        part.summed()
+    }
+
+    /// In wide registers and one by one.
+    #[test]
+    fn a_budget_is_half_a_unit_of_what_the_candidate_may_have_rounded_and_the_slack() {
+        for (value, slack, budget) in [
+            (1.9995, 1e-3, 2f64.powi(-10) + 1e-3),
+            (2.0005, 1e-3, 2f64.powi(-10) + 1e-3),
+            (1.5, 0.0, 2f64.powi(-11)),
+            (1.5, 0.25, 2f64.powi(-11) + 0.25),
+        ] {
+            for length in [1, LANES] {
+                let within = part_of(DType::F16, (value, slack, 0.999 * budget), length);
+                assert!(within.wrong == 0 && (within.worst - 0.999).abs() < 1e-9, "{value} {slack}: {}", within.worst);
+                let beyond = part_of(DType::F16, (value, slack, 1.5 * budget), length);
+                assert_eq!(beyond.wrong, length as u64, "{value} {slack}");
+                assert!((beyond.worst - 1.5).abs() < 1e-9, "{value} {slack}: {}", beyond.worst);
+            }
+        }
+    }
+
+    #[test]
+    fn the_norm_is_not_judged_where_units_are_coarse_or_the_slack_is_wide() {
+        use DType::{F16, F32};
+        let tiny = 2f64.powi(-24);
+        let unit = 2f64.powi(-10);
+        for (dtype, value, slack, loose) in [
+            (F16, 63.0 * tiny, 0.0, true),
+            (F16, 63.0 * tiny, 4.5 * tiny, true),
+            (F16, 64.0 * tiny, 0.0, false),
+            (F16, 0.0, 0.0, false),
+            (F16, 1.0, 0.0, false),
+            (F16, 1.0, 4.0 * unit, false),
+            (F16, 1.0, 4.5 * unit, true),
+            (F32, 1.0, 1e-6, false),
+        ] {
+            for length in [1, LANES] {
+                let found = part_of(dtype, (value, slack, 0.0), length).loose;
+                assert_eq!(found, loose, "{dtype:?} {value} {slack} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_worst_of_wide_registers_is_so_relative_to_its_own_budget() {
+        // Values, slacks and errors; of f16 half a unit is 2^-11 and 0.5.
+        let half = 2f64.powi(-11);
+        let one = (1.0, 0.0, 0.8 * half);
+        let other = (1024.0, 0.0, 0.25);
+        let third = (1.0, 1e-3, 0.9 * (half + 1e-3));
+        for order in [[one, other, third], [third, one, other], [other, third, one], [third, other, one]] {
+            let each = |of: fn((f64, f64, f64)) -> f64| order.iter().flat_map(|lane| [of(*lane); LANES]).collect();
+            let expected = Expected { values: each(|(value, ..)| value), slack: each(|(_, slack, _)| slack) };
+            let got: Vec<f64> = each(|(value, _, error)| value + error);
+            let mut part = Part::default();
+            part.row((DType::F16, false), &expected, &got, ("out", 0));
+            let part = part.summed();
+            assert!((part.worst - 0.9).abs() < 1e-9 && part.wrong == 0, "{order:?}: {}", part.worst);
+        }
+    }
+
+    #[test]
+    fn beyond_the_range_infinity_of_the_right_sign_and_what_is_near_are_no_error() {
+        const INF: f64 = f64::INFINITY;
+        for (got, value, budget, wanted) in [
+            (1.5, 1.0, 1.0, 0.5),
+            (65_500.0, 65_504.0, 16.0, 4.0),
+            (INF, 65_520.0, 16.0, 0.0),
+            (-INF, 65_520.0, 16.0, INF),
+            (65_504.0, 65_520.0, 16.0, 0.0),
+            (65_504.0, 65_521.0, 16.0, INF),
+            (-65_504.0, 65_520.0, 16.0, INF),
+        ] {
+            let found = error(DType::F16, got, value, budget);
+            assert!(found.total_cmp(&wanted).is_eq(), "{got} for {value}: {found}");
+        }
+        assert!(error(DType::F16, 1.0, f64::NAN, 16.0).is_nan());
+    }
+
     /// Rows of one value.
     struct Constant {
         value: f64,
@@ -490,15 +575,35 @@ mod tests {
         }
     }
 
+    /// Compares f16 numbers, ten rows of them, with a value.
+    fn compared(value: f64, stored: &[u16], scope: Scope) -> Comparison {
+        let columns = stored.len() as u64 / 10;
+        let out = BoundTensor::of(("out", Role::Output), DType::F16, ([10, columns], [columns, 1]));
+        let oracle = Constant { value, rows: 10, columns: stored.len() / 10 };
+        let bytes: Vec<u8> = stored.iter().flat_map(|one| one.to_le_bytes()).collect();
+        let got = Tensors { views: [("out".to_owned(), View::new(&out, &bytes))].into() };
+        compare(&oracle, &Tensors::default(), &got, scope)
+    }
+
+    #[test]
+    fn the_bound_of_the_norm_is_that_of_the_elements_that_dominate_it() {
+        let alike = Scope { alike: true, ..Scope::default() };
+        for (count, scope, bound) in
+            [(6400, Scope::default(), 4.2e-4), (4000, Scope::default(), 1.0 / 1024.0), (6400, alike, 1.0 / 1024.0)]
+        {
+            // A unit beside 1.
+            let all = compared(1.0, &vec![0x3c01; count], scope);
+            assert_eq!(all.norms, [("out".to_owned(), 1.0 / 1024.0, bound)]);
+        }
+        // Of zeros nothing is relative.
+        let zeros = compared(0.0, &[0; 6400], Scope::default());
+        assert_eq!(zeros.norms, [("out".to_owned(), 0.0, 4.2e-4)]);
+        assert!((with_subnormal(3.0, 64.0, 4.0) - 5.0).abs() < 1e-12);
+    }
+
     #[test]
     fn the_rows_of_an_output_are_added_up() {
-        let out = BoundTensor::of(("out", Role::Output), DType::F16, ([10, 640], [640, 1]));
-        let compared = |value: f64, stored: &[u16]| {
-            let oracle = Constant { value, rows: 10, columns: 640 };
-            let bytes: Vec<u8> = stored.iter().flat_map(|one| one.to_le_bytes()).collect();
-            let got = Tensors { views: [("out".to_owned(), View::new(&out, &bytes))].into() };
-            compare(&oracle, &Tensors::default(), &got, Scope::default())
-        };
+        let compared = |value: f64, stored: &[u16]| compared(value, stored, Scope::default());
         // 130.8 units of f16's subnormal numbers, and 131.
         let value = 1.0 / 128_256.0;
         let mut all = vec![131; 6400];
@@ -550,14 +655,18 @@ mod tests {
         // An infinite slack lets nothing pass but what is near.
         assert_eq!(wrong(true, &[2.0], &[f64::NAN], &[2.01]), 0);
         assert_eq!(wrong(true, &[2.0, 0.0], &[INF, INF], &[2.5, 1e-30]), 2);
+        assert_eq!(wrong(true, &[2.0; LANES], &[INF; LANES], &[INF; LANES]), LANES as u64);
+        // One that is finite is the slack.
+        assert_eq!(wrong(true, &[2.0; 2], &[0.0, 0.1], &[2.01; 2]), 1);
     }
 
-    /// Which of these are right where the exact value, known within the slack, is `value`.
+    /// Which of these are right where the exact value, known within the slack, is `value`; in whole registers.
     fn right(dtype: DType, (value, slack): (f64, f64), got: &[f64]) -> Vec<bool> {
-        let expected = Expected { values: vec![value], slack: vec![slack] };
+        let expected = Expected { values: vec![value; LANES], slack: vec![slack; LANES] };
         let is_right = |got: &f64| {
             let mut part = Part::default();
-            part.row((dtype, false), &expected, &[*got], ("out", 0));
+            part.row((dtype, false), &expected, &[*got; LANES], ("out", 0));
+            assert!([0, LANES as u64].contains(&part.wrong), "{dtype:?} {value} {got}: {}", part.wrong);
             part.wrong == 0
         };
         got.iter().map(is_right).collect()
@@ -631,6 +740,9 @@ mod tests {
     fn an_element_that_the_oracle_does_not_give_is_wrong() {
         for non_finite in [false, true] {
             assert_eq!(wrong(non_finite, &[1.0], &[0.0], &[1.0, f64::NAN, 0.0]), 2);
+            // Whole registers as well, and without a slack.
+            assert_eq!(wrong(non_finite, &[1.0; LANES], &[0.0; 3 * LANES], &[1.0; 3 * LANES]), 2 * LANES as u64);
+            assert_eq!(wrong(non_finite, &[1.0; 3 * LANES], &[0.0; LANES], &[2.0; 3 * LANES]), 3 * LANES as u64);
         }
     }
 
@@ -676,5 +788,9 @@ mod tests {
         let value = 2f64.powi(-30);
         assert!((subnormal(DType::F16, value) - value * value).abs() < f64::MIN_POSITIVE);
         assert!(subnormal(DType::F16, 0.0) < f64::MIN_POSITIVE);
+        // The least normal number is off relative to itself.
+        assert!(subnormal(DType::F16, 2f64.powi(-14)) < f64::MIN_POSITIVE);
+        // Without any, nothing is added, whatever the reference.
+        assert!(with_subnormal(1e-3, 0.0, 0.0).total_cmp(&1e-3).is_eq());
     }
 }

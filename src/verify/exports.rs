@@ -69,3 +69,32 @@ fn loaded() -> Vec<PathBuf> {
     paths.dedup();
     paths
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_cuda_s_libraries_are_known_by_their_prefix_and_a_capital_letter() {
+        for name in ["cuLaunchKernel", "cudaMalloc", "nvmlInit", "__cudaRegisterFunction", "cudartGetVersion"] {
+            assert!(is_cuda(name), "{name}");
+        }
+        for name in ["custom_launch", "cu", "cudalike", "rms_norm_launch", "cu_Launch", "xcuLaunch"] {
+            assert!(!is_cuda(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_library_may_not_define_what_the_c_library_does() -> Result<()> {
+        let own = loaded();
+        let found = own.iter().find(|path| path.to_string_lossy().contains("/libc.so"));
+        let library = found.context("this program has loaded no C library")?;
+        let names = defined(library)?;
+        // What it only uses is the loader's.
+        assert!(names.contains("malloc") && !names.contains("__tls_get_addr"), "{} names", names.len());
+        let why = interposed(library)?.context("it defines all of its own")?;
+        assert!(why.contains(" malloc,") && why.contains("make them static"), "{why}");
+        assert!(EVERYWHERE.iter().all(|name| !why.contains(&format!(" {name},"))), "{why}");
+        Ok(())
+    }
+}

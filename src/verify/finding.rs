@@ -295,4 +295,21 @@ mod tests {
         let more = ", 2 timed by bench, 1 of these compared with the oracle by bench alone";
         assert_eq!(report.words(), format!("{words}{more}"));
     }
+
+    #[test]
+    fn what_several_code_paths_verified_is_added_up() {
+        let of = |by: u64| OperationReport {
+            operation: "norm".to_owned(),
+            cases: 3 * by,
+            elements: 5 * by,
+            non_finite: 7 * by,
+            direct: 11 * by,
+            timed: 13 * by,
+            left_to_bench: 17 * by,
+            ..OperationReport::default()
+        };
+        let mut sum = of(2);
+        sum.add(&of(3));
+        assert_eq!(sum, of(5));
+    }
 }

@@ -134,3 +134,122 @@ fn coordinates(shape: &[u64], index: u64) -> String {
     places.reverse();
     format!("[{}]", places.join(", "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::project::DType;
+
+    /// An input that is output too, of two bytes an element, and an output of four bytes; both have gaps.
+    fn bound() -> Bound {
+        Bound {
+            tensors: vec![
+                BoundTensor::of(("both", Role::InOut), DType::F16, ([3, 4], [6, 1])),
+                BoundTensor::of(("room", Role::Scratch), DType::F16, ([3, 4], [6, 1])),
+                BoundTensor::of(("half", Role::Output), DType::F16, ([3, 4], [6, 1])),
+                BoundTensor::of(("out", Role::Output), DType::F32, ([3, 4], [6, 1])),
+            ],
+            arguments: Vec::new(),
+            values: std::collections::BTreeMap::new(),
+            bytes: 0,
+            flops: 0.0,
+        }
+    }
+
+    /// A slot of zeros in which the bytes of some elements of a tensor are this one. Elements are counted with the gaps.
+    fn slot(bound: &Bound, layout: &Layout, tensor: usize, elements: &[usize], byte: u8) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(layout.bytes).unwrap_or(0)];
+        let size = bound.tensors[tensor].dtype.size();
+        for element in elements {
+            let at = layout.range(bound, tensor).start + element * size;
+            bytes[at..at + size].fill(byte);
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_holds_one_poison_and_then_the_other_was_never_written() {
+        let bound = bound();
+        let layout = Layout::new(&bound);
+        let of = |tensor, first: &[usize], second: &[usize]| {
+            let (first, second) =
+                (slot(&bound, &layout, tensor, first, 0xff), slot(&bound, &layout, tensor, second, 0x5a));
+            unwritten(&bound, &layout, &first, &second)
+        };
+        for (tensor, name) in [(2, "half"), (3, "out")] {
+            let found = |count: u64, at: &str| {
+                Some(format!("{name}: {count} of 12 elements were never written, the first at {at}"))
+            };
+            assert_eq!(of(tensor, &[8], &[8]), found(1, "[1, 2]"));
+            assert_eq!(of(tensor, &[1, 8, 9], &[1, 3, 8, 9]), found(3, "[0, 1]"));
+            assert_eq!(of(tensor, &[12, 14], &[14]), found(1, "[2, 2]"));
+            assert_eq!(of(tensor, &[2], &[3]), None);
+            assert_eq!(of(tensor, &[4, 5], &[4, 5]), None, "a gap");
+        }
+        // What was given before the launch, and what nobody reads after it.
+        assert_eq!(of(0, &[1], &[1]), None);
+        assert_eq!(of(1, &[1], &[1]), None);
+        // A part of an element.
+        for (tensor, byte) in [(2, 0), (2, 1), (3, 2)] {
+            let (mut first, mut second) =
+                (slot(&bound, &layout, tensor, &[1], 0xff), slot(&bound, &layout, tensor, &[1], 0x5a));
+            let at = layout.range(&bound, tensor).start + bound.tensors[tensor].dtype.size() + byte;
+            first[at] = 7;
+            assert_eq!(unwritten(&bound, &layout, &first, &second), None, "{tensor} {byte}");
+            (first[at], second[at]) = (0xff, 7);
+            assert_eq!(unwritten(&bound, &layout, &first, &second), None, "{tensor} {byte}");
+        }
+    }
+
+    #[test]
+    fn the_first_result_that_differs_is_named() {
+        let bound = bound();
+        let layout = Layout::new(&bound);
+        let of = |tensor, first: &[usize], second: &[usize]| {
+            let (first, second) = (slot(&bound, &layout, tensor, first, 3), slot(&bound, &layout, tensor, second, 3));
+            differing(&bound, &layout, &first, &second)
+        };
+        for (tensor, name) in [(0, "both"), (3, "out")] {
+            let found = |at: &str| Some(format!("{name} at {at}: the same launch on the same inputs gave other bytes"));
+            assert_eq!(of(tensor, &[1, 7, 9], &[1, 8, 9]), found("[1, 1]"));
+            assert_eq!(of(tensor, &[3, 15], &[3]), found("[2, 3]"));
+            assert_eq!(of(tensor, &[4], &[5]), None, "a gap");
+        }
+        assert_eq!(of(1, &[1], &[2]), None);
+    }
+
+    #[test]
+    fn a_comparison_shows_its_first_element_and_then_its_norms() {
+        const NAN: f64 = f64::NAN;
+        const INF: f64 = f64::INFINITY;
+        let of = |first: Option<(Option<f64>, f64)>, norm: f64| {
+            let first = first.map(|(expected, got)| {
+                let (name, ulps, allowed) = ("out".to_owned(), 2.5, 0.5);
+                Wrong { name, row: 3, column: 17, expected, got, ulps, allowed }
+            });
+            judge(&Comparison {
+                elements: 90,
+                wrong: 4,
+                first,
+                norms: vec![("out".to_owned(), norm, 0.25)],
+                worst: 0.0,
+            })
+        };
+        let some = |kind, message: &str| Some((kind, message.to_owned()));
+        let after = "; 4 of 90 elements are wrong";
+        let finite = "out[3, 17]: expected 1.5e0, got 2e0, 2.5000 ulps off where 0.5000 are allowed";
+        assert_eq!(of(Some((Some(1.5), 2.0)), 0.0), some(Kind::WrongValue, &format!("{finite}{after}")));
+        let kind = |expected, got| of(Some((expected, got)), 0.0).map(|(kind, _)| kind);
+        assert_eq!(kind(Some(1.5), NAN), Some(Kind::NotFinite));
+        assert_eq!(kind(None, INF), Some(Kind::NotFinite));
+        assert_eq!(kind(None, 1.0), Some(Kind::WrongValue));
+        let infinite = format!("out[3, 17]: expected inf, got NaN{after}");
+        assert_eq!(of(Some((Some(INF), NAN)), 0.0), some(Kind::WrongValue, &infinite));
+        let none = format!("out[3, 17]: got 1e0, and the oracle gives no value{after}");
+        assert_eq!(of(Some((None, 1.0)), 0.0), some(Kind::WrongValue, &none));
+        assert_eq!(of(None, 0.25), None);
+        let norm = "out: ‖out − reference‖ / ‖reference‖ is 5.000e-1, over 2.5e-1";
+        assert_eq!(of(None, 0.5), some(Kind::RelativeNorm, norm));
+        assert_eq!(of(None, NAN).map(|(kind, _)| kind), Some(Kind::RelativeNorm));
+    }
+}

@@ -129,5 +129,46 @@ mod tests {
         assert_eq!(runs([3, 1]), [(0, 12)]);
         assert_eq!(runs([5, 1]), [(0, 6), (10, 16)]);
         assert_eq!(runs([8, 2]), [(0, 2), (4, 6), (8, 10), (16, 18), (20, 22), (24, 26)]);
+        let tensor = BoundTensor::of(("x", Role::Input), DType::F16, ([3, 2, 2], [20, 5, 1]));
+        let mut starts = Vec::new();
+        super::runs(&tensor, |run| starts.push(run.start));
+        assert_eq!(starts, [0, 10, 40, 50, 80, 90]);
+        super::runs(&BoundTensor::of(("x", Role::Input), DType::F16, ([2, 0], [5, 1])), |run| panic!("{run:?}"));
+    }
+
+    #[test]
+    fn every_byte_of_a_slot_is_of_a_tensor_a_red_zone_or_scratch() {
+        let tensor = |name, role| BoundTensor::of((name, role), DType::F32, ([2, 3], [5, 1]));
+        let mut bound = Bound {
+            tensors: vec![tensor("x", Role::Input), tensor("room", Role::Scratch), tensor("out", Role::Output)],
+            arguments: Vec::new(),
+            values: std::collections::BTreeMap::new(),
+            bytes: 0,
+            flops: 0.0,
+        };
+        bound.tensors[2].offset = 1;
+        let layout = Layout::new(&bound);
+        // Eight elements from the first to behind the last. One page and a red zone before x, three before the next, five before out.
+        let starts = [8192, 8192 + 256 + 4 * 4096, 8192 + 512 + 10 * 4096 + 4];
+        assert_eq!(layout.starts, starts);
+        assert_eq!(layout.bytes, 15 * 4096);
+        let starts = starts.map(|start| usize::try_from(start).unwrap_or(0));
+        let parts = [
+            ("the red zone before x", 0..starts[0]),
+            ("x", starts[0]..starts[0] + 32),
+            ("the red zone before room", starts[0] + 32..starts[1]),
+            ("the red zone before out", starts[1] + 32..starts[2]),
+            ("out", starts[2]..starts[2] + 32),
+            ("the last red zone", starts[2] + 32..15 * 4096),
+        ];
+        assert_eq!(layout.parts(&bound), parts.map(|(name, range)| (name.to_owned(), range)));
+    }
+
+    #[test]
+    fn elements_are_written_at_their_places_and_gaps_left_as_they_are() {
+        let tensor = BoundTensor::of(("x", Role::Input), DType::I8, ([2, 3], [5, 1]));
+        let mut into = [9; 8];
+        write(&tensor, &mut into, |elements| elements.copy_from_slice(&[1, 2, 3, 4, 5, 6]));
+        assert_eq!(into, [1, 2, 3, 9, 9, 4, 5, 6]);
     }
 }

@@ -62,3 +62,47 @@ pub(crate) fn system_word() -> u64 {
 pub(crate) fn fresh_seed() -> u64 {
     system_word() % 1_000_000_000
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_and_a_stream_give_the_same_numbers_on_every_machine() {
+        let mut random = Random::new(7, 3);
+        assert_eq!([(); 4].map(|()| random.below(1000)), [994, 339, 220, 698]);
+        assert_eq!(random.unit().to_bits(), 0x3fd8_aade_7640_bdbe);
+        let [one, other] = random.normals();
+        assert!((one - 0.983_468_872_839_758_5).abs() < 1e-14 && (other + 0.213_053_328_936_844_7).abs() < 1e-14);
+        assert_ne!(Random::new(7, 4).bits(), Random::new(7, 3).bits());
+        assert_ne!(Random::new(8, 3).bits(), Random::new(7, 3).bits());
+    }
+
+    #[test]
+    fn every_order_of_three_is_drawn_about_as_often() {
+        let mut counts = std::collections::BTreeMap::<_, u32>::new();
+        for seed in 0..600 {
+            let mut items = [1, 2, 3];
+            Random::new(seed, 0).shuffle(&mut items);
+            *counts.entry(items).or_default() += 1;
+        }
+        assert!(counts.len() == 6 && counts.values().all(|count| (60..140).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn normal_numbers_are_so_in_both_directions() {
+        let mut random = Random::new(1, 1);
+        for place in 0..2 {
+            let all: Vec<f64> = (0..10_000).map(|_| random.normals()[place]).collect();
+            let mean = all.iter().sum::<f64>() / 1e4;
+            let square = all.iter().map(|one| one * one).sum::<f64>() / 1e4;
+            assert!(mean.abs() < 0.05 && (square - 1.0).abs() < 0.05, "{mean} {square}");
+        }
+    }
+
+    #[test]
+    fn a_fresh_seed_is_another_each_time_and_has_nine_digits_at_most() {
+        let seeds: std::collections::BTreeSet<u64> = (0..50).map(|_| fresh_seed()).collect();
+        assert!(seeds.len() > 45 && seeds.iter().all(|seed| *seed < 1_000_000_000), "{seeds:?}");
+    }
+}

@@ -78,6 +78,10 @@ mod tests {
 
     /// What the oracle of `add_rms_norm` says where kernel.toml gives `sum` a role, for a case of some rows.
     fn with_sum_as(role: &str, rows: u32) -> Result<Box<dyn Oracle>> {
+        changed(&|text| text.replace("\"sum\", role = \"output\"", &format!("\"sum\", role = \"{role}\"")), rows)
+    }
+
+    fn changed(change: &dyn Fn(String) -> String, rows: u32) -> Result<Box<dyn Oracle>> {
         let scratch = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/rmsnorm");
         for entry in walkdir::WalkDir::new(&from).into_iter().flatten().filter(|entry| entry.path().is_file()) {
@@ -86,10 +90,7 @@ mod tests {
             std::fs::copy(entry.path(), to).unwrap();
         }
         let path = scratch.path().join("kernel.toml");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let changed =
-            text.replace("{ tensor = \"sum\", role = \"output\"", &format!("{{ tensor = \"sum\", role = \"{role}\""));
-        std::fs::write(&path, changed).unwrap();
+        std::fs::write(&path, change(std::fs::read_to_string(&path).unwrap())).unwrap();
         let project = Project::open(scratch.path()).unwrap();
         let operation = project.spec.operations.iter().find(|one| one.name == "add_rms_norm").unwrap();
         let mut case = operation.cases(&operation.verify, 0).unwrap().into_iter().next().unwrap();
@@ -107,5 +108,13 @@ mod tests {
         assert!(with_sum_as("input", 0).is_ok());
         let error = with_sum_as("input", 3).err().unwrap().to_string();
         assert!(error.contains("computes `sum`, which is no output"), "{error}");
+    }
+
+    #[test]
+    fn an_output_that_the_oracle_does_not_compute_is_none() {
+        let other = |text: String| text.replace("oracle = \"add_rms_norm\"", "oracle = \"rms_norm\"");
+        assert!(changed(&other, 0).is_ok(), "one without elements");
+        let error = changed(&other, 3).err().unwrap().to_string();
+        assert!(error.contains("does not compute the output `sum`; it computes out"), "{error}");
     }
 }

@@ -156,6 +156,31 @@ rows = [9, 4096]
     }
 
     #[test]
+    fn options_choose_by_name_or_label_by_shape_and_by_type() {
+        let operation = operation("");
+        let labels = |choice: &Choice| {
+            let cases = choice.cases(&operation, &operation.bench, 1).unwrap();
+            cases.into_iter().map(|case| case.label).collect::<Vec<_>>()
+        };
+        let all = ["large: rows=9 bf16", "large: rows=9 f32", "large: rows=4096 bf16", "large: rows=4096 f32"];
+        let whole = Choice::default();
+        assert!(whole.is_whole());
+        let mut found = labels(&whole);
+        found.sort_by_key(|label| all.iter().position(|one| one == label));
+        assert_eq!(found, all);
+        let by = |filter: &str| Choice { filter: Some(filter.to_owned()), ..Choice::default() };
+        assert!(!by("copy").is_whole());
+        assert_eq!(labels(&by("copy")).len(), 4);
+        assert_eq!(labels(&by("rows=4096 f")), [all[3]]);
+        assert!(labels(&by("softmax")).is_empty());
+        let f32 = Choice { dtypes: vec![crate::project::DType::F32], ..Choice::default() };
+        assert_eq!(labels(&f32).len(), 2);
+        let shape = Choice { shapes: vec!["rows=3".parse().unwrap()], ..f32 };
+        assert!(!shape.is_whole());
+        assert_eq!(labels(&shape), ["rows=3 f32"]);
+    }
+
+    #[test]
     fn every_table_dtype_and_kind_of_inputs_has_a_launch_outside_of_capture() {
         let operation = operation("");
         let cases = operation.cases(&operation.verify, 1).unwrap();

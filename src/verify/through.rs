@@ -93,3 +93,88 @@ pub(crate) fn verify(
     verified.findings = findings.shortened();
     Ok(verified)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+    use crate::verify::function::Given;
+
+    const TOML: &str = r#"
+format = 1
+[[operation]]
+name = "transpose"
+launcher = "transpose_launch"
+oracle = "transpose"
+dtypes = ["f32"]
+bytes = "8 * rows * columns"
+flops = "0"
+arguments = [
+  { tensor = "x", role = "input", shape = ["1", "rows", "columns"] },
+  { tensor = "out", role = "output", shape = ["1", "columns", "rows"] },
+  { scalars = ["rows", "columns"], type = "i64" },
+  { stream = true },
+]
+[[operation.verify]]
+rows = [3]
+columns = [4, 5, 6]
+"#;
+
+    fn verified(answer: &dyn Fn(&Given) -> Result<(), Unanswered>) -> Verified {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("kernel.toml"), TOML).unwrap();
+        std::fs::write(folder.path().join("copy.cu"), "").unwrap();
+        let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n[kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
+        std::fs::write(folder.path().join("build.toml"), build).unwrap();
+        let project = Project::open(folder.path()).unwrap();
+        let mut call = |given: &Given| {
+            let transposed = || {
+                let mut after = given.slot.to_vec();
+                let [x, out] = [0, 1].map(|tensor| given.layout.range(given.bound, tensor));
+                let columns = usize::try_from(given.bound.tensors[0].shape[2]).unwrap();
+                for (at, element) in given.slot[x].chunks_exact(4).enumerate() {
+                    let to = out.start + 4 * (at % columns * 3 + at / columns);
+                    after[to..to + 4].copy_from_slice(element);
+                }
+                after
+            };
+            Ok(answer(given).map(|()| transposed()))
+        };
+        let operation = &project.spec.operations[0];
+        verify((&project, operation), &Choice::default(), 7, "here", &mut call).unwrap()
+    }
+
+    fn columns(given: &Given) -> u64 {
+        given.bound.tensors[0].shape[2]
+    }
+
+    #[test]
+    fn what_a_function_answers_is_judged_and_counted() {
+        // Each shape with normal inputs, and with NaN and infinity.
+        let right = verified(&|_| Ok(()));
+        let report = &right.report;
+        assert!(right.findings.is_empty() && right.unverified().is_none(), "{:?}", right.findings);
+        assert_eq!((report.cases, report.non_finite, right.refused, right.lost), (6, 3, 0, false));
+        assert_eq!((right.calls, report.elements), (24, 3 * 2 * 3 * (4 + 5 + 6)));
+
+        let some = verified(&|given| {
+            if columns(given) == 5 { Err(Unanswered::Refused("no fives".to_owned())) } else { Ok(()) }
+        });
+        assert_eq!((some.report.cases, some.refused, some.calls), (4, 2, 16));
+        assert_eq!(some.refusal.as_deref(), Some("rows=3 columns=5 f32: no fives"));
+        assert_eq!(some.unverified(), None);
+    }
+
+    #[test]
+    fn why_nothing_was_compared_is_said() {
+        let refused = verified(&|_| Err(Unanswered::Refused("not here".to_owned())));
+        assert_eq!(refused.unverified(), Some("rows=3 columns=4 f32: not here"));
+        let absent = verified(&|_| Err(Unanswered::Absent("no such function".to_owned())));
+        assert_eq!((absent.unverified(), absent.report.cases), (Some("no such function"), 0));
+        let lost = verified(&|_| Err(Unanswered::Lost("the process ended".to_owned())));
+        let found: Vec<_> =
+            lost.findings.iter().map(|one| (one.kind, one.message.as_str(), one.path.as_str())).collect();
+        assert_eq!(found, [(Kind::LaunchFailed, "the process ended", "here")]);
+        assert!(lost.lost && lost.unverified().is_none() && lost.report.cases == 1);
+    }
+}

@@ -153,6 +153,29 @@ mod tests {
     }
 
     #[test]
+    fn an_element_depends_on_its_place_alone_however_many_there_are() {
+        // Several threads, where there are several cores, and parts of other sizes.
+        let of = |elements| {
+            let tensor = BoundTensor::of(("x", Role::Input), DType::F16, ([elements], [1]));
+            let mut bytes = vec![0; usize::try_from(elements).unwrap() * 2];
+            drawn(&tensor, content(&tensor, 0, 7), 3, &mut bytes);
+            bytes
+        };
+        let (few, many, more) = (of(5000), of(1 << 20), of(5 << 18));
+        assert!(many[..few.len()] == few && more[..many.len()] == many);
+    }
+
+    #[test]
+    fn every_tensor_and_round_has_a_seed_of_its_own() {
+        let seed = |index, round| match content(&tensor(DType::F32, None), index, round) {
+            Content::Drawn { seed, .. } => seed,
+            Content::Word(_) => 0,
+        };
+        assert_eq!(seed(0, 7), SplitMix64::mix(7 ^ GOLDEN));
+        assert_eq!(seed(2, u64::MAX), SplitMix64::mix(!GOLDEN.wrapping_mul(3)));
+    }
+
+    #[test]
     fn integers_are_of_their_range() {
         let from = Integers { first: -2, last: 5, also: vec![99] };
         let all = values(&distinct(&tensor(DType::I64, Some(from))), 1, 0);

@@ -388,6 +388,14 @@ fn copies_that_the_same_agent_finds_elsewhere_are_pointed_out() {
     add("--claude").expect(0, &["uses that one", "remove demo --agent claude --global"]);
     add("--opencode").expect(0, &["OpenCode finds demo in ~/.claude/skills/demo", "may use either"]);
     add("--claude --global").expect(0, &["updated"]);
+    // Claude Code uses the one of the user, Copilot CLI that of the project.
+    write_skill(&source, "demo", "3");
+    add("--claude --global").expect(0, &["Claude Code finds demo", "uses the one just installed"]);
+    add("--copilot --global");
+    write_skill(&source, "demo", "4");
+    add("--copilot").expect(0, &["Copilot CLI finds demo", "uses the one just installed"]);
+    write_skill(&source, "demo", "5");
+    add("--copilot --global").expect(0, &["Copilot CLI finds demo", "uses that one"]);
 }
 
 #[test]

@@ -76,6 +76,14 @@ fn to_the_project() {
 }
 
 #[test]
+fn to_the_project_where_a_manifest_is_to_be() {
+    let nobody = AsNobody::new();
+    nobody.run("skills add cuda-kernels --claude").expect(0, &[]);
+    nobody.mode("", 0o555);
+    nobody.run("skills sync --init").expect(1, &["cannot write", "skills.toml", "ermission"]);
+}
+
+#[test]
 fn to_the_agents_folder_but_to_its_skills() {
     let nobody = AsNobody::new();
     nobody.run("skills add V1 --claude").expect(0, &[]);
