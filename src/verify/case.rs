@@ -121,12 +121,12 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Binds the case and draws its inputs. None: a shape of the bench that is too large.
+    /// Binds the case and draws its inputs. None: a shape of the bench that is too large. `ahead`: references in Python run in advance.
     pub(super) fn new(
-        project: &Project,
-        operation: &Operation,
+        (project, operation): (&Project, &Operation),
         Chosen { case, timed, .. }: &Chosen,
         seed: u64,
+        ahead: bool,
     ) -> Result<Option<Self>> {
         let bound = operation.bind(case)?;
         let layout = Layout::new(&bound);
@@ -161,7 +161,7 @@ impl Prepared {
         runs.extend(third.map(|third| (third, 0)));
         let mut prepared = Self { bound, layout, runs, references: Vec::new() };
         let elements: u64 = prepared.bound.tensors.iter().map(BoundTensor::elements).sum();
-        if matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
+        if ahead && matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
             prepared.references = prepared.references(project, operation)?;
         }
         Ok(Some(prepared))

@@ -22,13 +22,15 @@ pub(super) struct Stages<'a> {
     pub(super) bytes: &'a (dyn Fn(&Listed) -> u64 + Sync),
     pub(super) draw: &'a (dyn Fn(&Listed) -> Result<Option<Prepared>> + Sync),
     pub(super) judge: &'a (dyn Fn(&Listed, Launched) -> Result<CaseOutcome> + Sync),
-    /// Threads for each of the two.
-    pub(super) threads: usize,
+    /// Threads that draw, and threads that judge.
+    pub(super) threads: [usize; 2],
 }
 
-/// Threads that draw, and that judge: those of other code paths, in other processes, run beside them.
-pub(super) fn threads() -> usize {
-    (cores() / 4).clamp(1, 6)
+/// Threads that draw, and threads that judge: those of other code paths, in other processes, run beside them. `hears`: most cases of
+/// this one are judged by another.
+pub(super) fn threads(hears: bool) -> [usize; 2] {
+    let some = (cores() / 4).clamp(1, 6);
+    [some, if hears { some } else { (cores() / 2).clamp(1, 8) }]
 }
 
 /// The share of this machine's memory that one code path may hold, at most [`MOST_BYTES`].
@@ -54,7 +56,7 @@ impl Stages<'_> {
         let to_judge = &Mutex::new(to_judge);
         std::thread::scope(|scope| -> Result<Vec<(usize, CaseOutcome)>> {
             let (drawn, to_ask) = channel();
-            for _ in 0..self.threads {
+            for _ in 0..self.threads[0] {
                 let drawn = drawn.clone();
                 scope.spawn(move || self.drawing((cases, order), next, room, &drawn));
             }
@@ -62,7 +64,7 @@ impl Stages<'_> {
             let (asked, to_launch) = channel();
             scope.spawn(move || asking(cases, &to_ask, &asked, ask));
             let judges: Vec<_> =
-                (0..self.threads).map(|_| scope.spawn(move || self.judging(cases, room, to_judge))).collect();
+                (0..self.threads[1]).map(|_| scope.spawn(move || self.judging(cases, room, to_judge))).collect();
             let lost = launching(cases, &to_launch, &launched, &mut launch);
             // Drawing ends: nobody waits for room any more.
             room.close();
@@ -254,6 +256,8 @@ mod tests {
     fn a_path_holds_a_part_of_the_memory() {
         let bytes = most_bytes();
         assert!(bytes > 1 << 20 && bytes <= MOST_BYTES, "{bytes}");
-        assert!((1..=6).contains(&threads()) && threads() <= cores());
+        for hears in [true, false] {
+            assert!(threads(hears).iter().all(|some| (1..=8).contains(some) && *some <= cores()));
+        }
     }
 }

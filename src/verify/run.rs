@@ -220,15 +220,16 @@ impl<'a> Run<'a> {
             cases.extend(listed.map(|(number, chosen)| Listed { operation, place: (index, number), chosen }));
         }
         let verdicts = &self.verdicts;
+        let hears = matches!(verdicts, Verdicts::Heard(_));
         let in_python = |operation: &Operation| matches!(operation.oracle, OracleRef::Python { .. });
         let stages = Stages {
             bytes: &case::held_bytes,
-            draw: &|Listed { operation, chosen, .. }| Prepared::new(project, operation, chosen, seed),
+            draw: &|Listed { operation, chosen, .. }| Prepared::new((project, operation), chosen, seed, !hears),
             judge: &|Listed { operation, place, chosen }, launched| {
                 launched.judge((project, operation, chosen), (verdicts, *place))
             },
             // A reference in Python has processes of its own.
-            threads: if project.spec.operations.iter().any(in_python) { 1 } else { pipeline::threads() },
+            threads: if project.spec.operations.iter().any(in_python) { [1, 1] } else { pipeline::threads(hears) },
         };
         let name = path.name();
         let CodePath { modules, process, .. } = path;
