@@ -389,6 +389,8 @@ mod tests {
             &["-rdc=true"],
             &["-use_fast_math=x"],
             &["-use_fast_maths"],
+            &["-D1A"],
+            &["-DA-B=1"],
             &["-DA=\"x\""],
             &["-DA=\\"],
             &["-DA=1\n-B."],
