@@ -328,6 +328,7 @@ mod tests {
             ("*a*b", "a-b-ab", true),
             ("a*a", "a", false),
             ("a*b*c", "acb", false),
+            ("*a*a*", "a", false),
             ("", "k", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");

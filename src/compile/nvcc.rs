@@ -156,6 +156,13 @@ mod tests {
     }
 
     #[test]
+    fn a_full_disk_is_named_with_the_way_out() {
+        let hint = |said: &str| no_room(said, Path::new("/cache"));
+        assert!(hint("ptxas: No space left on device").contains("no space is left in /cache; free some"));
+        assert_eq!(hint("ptxas: error"), "");
+    }
+
+    #[test]
     fn only_an_assembler_that_lists_what_it_reads_is_asked_to() {
         let host = |version: &str| HostCompiler {
             path: "/usr/bin/c++".into(),

@@ -412,6 +412,10 @@ mod tests {
         drop(first.work().unwrap());
         assert!(at("objects/of old").exists());
         let _work = store(cache.path()).work().unwrap();
+        keep(&first, "stale", "", 0, true);
+        make_old(&at("objects/of stale").join(ENTRY), 91 * DAY);
+        drop(store(cache.path()).work().unwrap());
+        assert!(!at("objects/of stale").exists(), "too old, and not too much");
         let left = |folder: &str, names: [&str; 4]| names.map(|name| at(folder).join(name).exists());
         assert_eq!(left("objects", ["of new", "of used", "of large", "of old"]), [true, true, false, false]);
         assert_eq!(left("manifests", ["base", "unused", "", ""])[..2], [true, false]);
