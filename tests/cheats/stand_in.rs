@@ -472,7 +472,7 @@ fn what_differs_from_the_first_code_path_is_judged_by_itself() {
     let elements: Vec<_> = report.paths.iter().map(|path| path.elements).collect();
     assert_eq!(elements[1..], [1500, 1500], "{report:?}");
     // Another rounding, which is as good.
-    let report = on_a_newer_card("if (STAND_IN_ARCH == 80) a.eps *= 1.02f;");
+    let report = on_a_newer_card("if (STAND_IN_ARCH == 80) a.eps *= 1.2f;");
     assert!(report.passed(), "{:?}", report.findings);
     let all: Vec<_> = report.paths.iter().map(|path| (path.elements, path.worst.to_bits())).collect();
     assert_eq!((all[0], all[1].0), (all[2], 1500));
