@@ -133,7 +133,7 @@ fn host_sections(object: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
     let named = |index| -> Result<String> {
         let symbol = file.symbol_by_index(index)?;
         let section = symbol.section_index().map(|index| file.section_by_index(index)).transpose()?;
-        let section = section.as_ref().map_or(Ok(""), |section| section.name())?;
+        let section = section.as_ref().map_or(Ok(""), object::ObjectSection::name)?;
         Ok(format!("{} in {section}", symbol.name()?))
     };
     let mut all = BTreeMap::new();
