@@ -30,6 +30,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -251,14 +252,18 @@ class Job:
         environment = {**os.environ, "KERNELS_PROGRAM": str(self.programs.get("program", "")), "RUST_TEST_THREADS": self.threads}
         # With all that the tests have started.
         limit = ["timeout", "--kill-after=2", f"{seconds:.0f}"]
-        ended = subprocess.run([*limit, self.programs[program], "--quiet", "--exact", *tests], cwd=TREE, env=environment,
-                               capture_output=True, text=True, errors="replace", start_new_session=True)
+        # Not through a pipe, which a server that a test left behind would keep open.
+        with tempfile.TemporaryFile("w+", errors="replace") as said:
+            ended = subprocess.run([*limit, self.programs[program], "--quiet", "--exact", *tests], cwd=TREE, env=environment,
+                                   stdout=said, stderr=subprocess.DEVNULL, start_new_session=True)
+            said.seek(0)
+            failed = re.findall(r"^    (\S+)$", said.read(), re.M)
         self.switch.write_text("0")
         if ended.returncode == 0:
             return []
         if ended.returncode == 124:
             return [f"no end within {seconds:.0f} s"]
-        return re.findall(r"^    (\S+)$", ended.stdout, re.M) or [f"{program} ended with {ended.returncode}"]
+        return failed or [f"{program} ended with {ended.returncode}"]
 
     def reached(self, program, test):
         """Runs a test without a change: whether it passes, its seconds, and the changes that it reaches."""
