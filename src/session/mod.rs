@@ -72,6 +72,16 @@ impl Session {
 
     /// Checks the chosen cases against the oracles.
     pub(crate) fn verify(&self, choice: &Choice, tell: Tell) -> Result<VerifyReport> {
+        // Before the process of any code path finds none.
+        let mut any = false;
+        for operation in &self.project.spec.operations {
+            let seed = choice.seed.unwrap_or_default();
+            any |= !choice.cases(operation, &operation.verify, seed)?.is_empty();
+            any |= !choice.cases(operation, &operation.bench, seed)?.is_empty();
+        }
+        if !any {
+            bail!("no case is left of {}: --filter, --dtype or --shape leave nothing", self.project.name);
+        }
         verify::run::run(&self.project, &self.build, choice, tell)
     }
 

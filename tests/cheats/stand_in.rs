@@ -494,6 +494,22 @@ fn a_code_path_with_the_code_of_another_is_not_run() {
 }
 
 #[test]
+fn that_no_case_is_left_is_said_however_many_code_paths_there_are() {
+    let project = timed("3");
+    for arch in ["75", "90"] {
+        let mut process = place().command();
+        let output = process
+            .env("STAND_IN_ARCH", arch)
+            .args(["verify", "--filter", "none"])
+            .arg(project.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("no case is left of candidate"), "{arch}: {said}");
+    }
+}
+
+#[test]
 fn a_code_path_that_loses_the_context_does_not_take_the_others_with_it() {
     for (arch, path) in [(75, "compute_75 through the driver's compiler"), (90, "sm_90")] {
         let lost = format!("if (STAND_IN_ARCH == {arch}) *reinterpret_cast<volatile int*>(8) = 1;");
