@@ -494,6 +494,17 @@ fn a_code_path_with_the_code_of_another_is_not_run() {
 }
 
 #[test]
+fn shapes_of_the_bench_are_verified_on_the_path_that_is_timed() {
+    let project = timed("3");
+    let mut process = place().command();
+    let output = process.env("STAND_IN_ARCH", "90").args(["verify", "--json"]).arg(project.path()).output().unwrap();
+    let report: VerifyReport = serde_json::from_slice(&output.stdout).unwrap();
+    let [first, alike, older] = &report.paths[..] else { panic!("{:?}", report.paths) };
+    assert_eq!((report.operations[0].timed, first.cases), (1, older.cases + 1));
+    assert_eq!(alike.code_of, Some(75));
+}
+
+#[test]
 fn that_no_case_is_left_is_said_however_many_code_paths_there_are() {
     let project = timed("3");
     for arch in ["75", "90"] {

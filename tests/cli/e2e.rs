@@ -346,8 +346,9 @@ fn a_folder_from_which_the_sources_cannot_be_found_is_refused_before_the_script_
     assert_eq!(ran.code, 1, "{ran:#?}");
     assert!(ran.err.contains("nothing is recorded") && ran.err.contains("does not lie in"), "{ran:#?}");
     assert!(!elsewhere.exists() && !project.test.project.join("ran").exists());
-    let ran = project.run(&format!("bench model --e2e --evidence {}", elsewhere.display()));
-    assert_eq!(ran.code, 0, "{ran:#?}");
+    // Without a record it may lie anywhere.
+    assert_eq!(project.run("bench model --e2e").code, 0);
+    assert!(project.test.project.join("ran").exists());
 }
 
 type Change = fn(&mut Value);
