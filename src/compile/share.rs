@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use object::read::elf::ElfFile64;
-use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionKind};
+use object::{LittleEndian, Object as _, ObjectSection, ObjectSymbol as _, RelocationTarget, SectionKind};
 
 use super::cubin::Cubin;
 use crate::confine::compiler::Cell;
@@ -111,50 +111,60 @@ impl Host {
     }
 }
 
-/// Whether the folders of two architectures of a unit have the same PTX, but for the name of the target, and the same host code.
+/// Whether the folders of two architectures of a unit have the same PTX, but for the number of the target, and the same host code.
 pub(super) fn same_code(one: &Path, other: &Path) -> Result<bool> {
     let read = |folder: &Path, name: &str| {
         let path = folder.join(name);
         fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let ptx = |folder: &Path| {
-        let text = String::from_utf8_lossy(&read(folder, PTX)?).into_owned();
-        let is_code = |line: &&str| !line.starts_with(".target ") && !line.starts_with("//");
-        anyhow::Ok(text.lines().filter(is_code).map(str::to_owned).collect::<Vec<_>>())
-    };
-    let (mine, theirs) = (read(one, OBJECT)?, read(other, OBJECT)?);
-    Ok(ptx(one)? == ptx(other)? && host_sections(&mine)? == host_sections(&theirs)?)
+    let ptx = |folder| anyhow::Ok(without_target(read(folder, PTX)?));
+    let host = |folder| host_code(&read(folder, OBJECT)?);
+    Ok(host(one)? == host(other)? && ptx(one)? == ptx(other)?)
 }
 
-/// The sections of a host object but the one that embeds machine code, each with what refers to other places, and the places that
-/// have names; sorted lines and bytes.
-fn host_sections(object: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
+/// PTX without the number in its header. All else counts, comments too: a line that looks like one may end another, and be code.
+fn without_target(mut ptx: Vec<u8>) -> Vec<u8> {
+    const TARGET: &[u8] = b"\n.target sm_";
+    if let Some(at) = ptx.windows(TARGET.len()).position(|bytes| bytes == TARGET) {
+        let from = at + TARGET.len();
+        let digits = ptx[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        ptx.drain(from..from + digits);
+    }
+    ptx
+}
+
+/// What a host object has besides machine code for the card: sections, relocations and symbols, with their contents. The tables in
+/// which they stand are left out: objcopy writes them in another order.
+fn host_code(object: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
     let file = ElfFile64::<LittleEndian>::parse(object)?;
     let named = |index| -> Result<String> {
         let symbol = file.symbol_by_index(index)?;
         let section = symbol.section_index().map(|index| file.section_by_index(index)).transpose()?;
-        let section = section.as_ref().map_or(Ok(""), object::ObjectSection::name)?;
+        let section = section.as_ref().map_or(Ok(""), ObjectSection::name)?;
         Ok(format!("{} in {section}", symbol.name()?))
     };
     let mut all = BTreeMap::new();
     for (number, section) in file.sections().enumerate() {
-        // objcopy writes the tables of names in another order.
-        if section.name()? == SECTION || section.kind() == SectionKind::Metadata {
+        let name = section.name()?;
+        if name == SECTION || section.kind() == SectionKind::Metadata {
             continue;
         }
-        let mut content = section.data()?.to_vec();
+        all.insert(
+            format!("section {number} {name} {} {:?}", section.size(), section.flags()),
+            section.data()?.to_vec(),
+        );
         for (at, relocation) in section.relocations() {
             let to = match relocation.target() {
                 RelocationTarget::Symbol(index) => named(index)?,
                 other => format!("{other:?}"),
             };
-            content.extend(format!("\n{at} {:?} {} {to}", relocation.flags(), relocation.addend()).bytes());
+            let how = format!("{:?} {}", relocation.flags(), relocation.addend());
+            all.insert(format!("relocation {number} {at} {how} {to}"), Vec::new());
         }
-        all.insert(format!("section {} {number}", section.name()?), content);
     }
     for symbol in file.symbols() {
-        let place = format!("{:#x} {} {:?}", symbol.address(), symbol.is_global(), symbol.kind());
-        all.insert(format!("symbol {} {place}", named(symbol.index())?), Vec::new());
+        let place = format!("{} {:?} {:?}", symbol.address(), symbol.is_global(), symbol.kind());
+        all.insert(format!("symbol {place} {} {}", symbol.is_weak(), named(symbol.index())?), Vec::new());
     }
     Ok(all)
 }
@@ -201,6 +211,14 @@ mod tests {
         assert!(!other(ptx(89, "sub.f32"), host("h", 3)));
         assert!(!other(ptx(89, "add.f32;\nadd.f32"), host("h", 3)));
         assert!(!other(ptx(89, "add.f32"), host("h", 4)));
+        // A line that ends a comment is code, whatever it begins with, and so may be one of another target.
+        let hidden = |end: &str, add: &str| format!("add.f32;\n/*\n{end} */ {add}");
+        for end in ["//", ".target sm_75"] {
+            let one = unit(&ptx(80, &hidden(end, "add.f32")), "", &host("h", 3));
+            let other = |add| unit(&ptx(89, &hidden(end, add)), "", &host("h", 3));
+            assert!(same_code(one.path(), other("add.f32").path()).unwrap());
+            assert!(!same_code(one.path(), other("sub.f32").path()).unwrap());
+        }
         // The name of what is called is in the relocation and the symbol alone.
         assert!(!other(ptx(89, "add.f32"), host("i", 3)));
         let error = same_code(one.path(), tempfile::tempdir().unwrap().path()).unwrap_err();

@@ -87,6 +87,20 @@ pub struct Project {
     pub source_digest: String,
 }
 
+#[cfg(test)]
+impl Project {
+    /// One that the text of its kernel.toml describes, with an empty source.
+    pub(crate) fn of(kernel: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n\
+                     [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
+        for (name, text) in [("kernel.toml", kernel), ("build.toml", build), ("copy.cu", "")] {
+            std::fs::write(folder.path().join(name), text)?;
+        }
+        Self::open(folder.path())
+    }
+}
+
 impl Project {
     /// Reads a project's folder, and checks that each of its cases can be: sizes, strides, scalars.
     ///

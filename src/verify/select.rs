@@ -147,12 +147,8 @@ rows = [9, 4096]
 "#;
 
     fn operation(more: &str) -> Operation {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kernel.toml"), TOML.replace("flops", &format!("{more}\nflops"))).unwrap();
-        std::fs::write(folder.path().join("copy.cu"), "").unwrap();
-        let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n[kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
-        std::fs::write(folder.path().join("build.toml"), build).unwrap();
-        crate::project::Project::open(folder.path()).unwrap().spec.operations.remove(0)
+        let text = TOML.replace("flops", &format!("{more}\nflops"));
+        crate::project::Project::of(&text).unwrap().spec.operations.remove(0)
     }
 
     #[test]

@@ -121,12 +121,7 @@ columns = [4, 5, 6]
 "#;
 
     fn verified(answer: &dyn Fn(&Given) -> Result<(), Unanswered>) -> Verified {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kernel.toml"), TOML).unwrap();
-        std::fs::write(folder.path().join("copy.cu"), "").unwrap();
-        let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n[kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
-        std::fs::write(folder.path().join("build.toml"), build).unwrap();
-        let project = Project::open(folder.path()).unwrap();
+        let project = Project::of(TOML).unwrap();
         let mut call = |given: &Given| {
             let transposed = || {
                 let mut after = given.slot.to_vec();
