@@ -24,14 +24,6 @@ pub(crate) mod hub;
 mod install;
 mod journal;
 mod model;
-#[allow(
-    clippy::many_single_char_names,
-    clippy::needless_bitwise_bool,
-    clippy::needless_for_each,
-    clippy::redundant_closure,
-    clippy::similar_names,
-    reason = "loops as the compiler makes vector code of them, with the names of the formulas"
-)]
 pub mod oracle;
 pub mod project;
 mod remote;

@@ -19,7 +19,7 @@ pub(crate) const COMMAND: &str = "__worker";
 pub(crate) enum Request {
     /// Record launches of a project's library, as the parent asks for them on standard input.
     Record(Record),
-    /// Verify one code path, and print the report as JSON.
+    /// Verify one code path, or all of a project, and print the report as JSON.
     Verify(Verify),
     /// Become a program that runs a stranger's code.
     Confined(Confined),
@@ -120,12 +120,16 @@ pub(crate) struct Verify {
     pub(crate) project: PathBuf,
     pub(crate) choice: Choice,
     pub(crate) path: CodePath,
+    /// The process with which it ends; none if a tool starts it.
+    pub(crate) parent: Option<u32>,
 }
 
 /// Which code path a child process verifies.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CodePath {
+    /// All code that a project is compiled to by default, each path in a process of its own.
+    All,
     /// The code for this architecture.
     Arch(u32),
     /// The card's machine code, under compute-sanitizer: each tensor has an allocation of exactly its size.

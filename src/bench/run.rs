@@ -51,8 +51,8 @@ pub(crate) fn run(
             device.card.arch
         );
     };
-    let mut path = CodePath::load(&device, choice.ordinal, project, target, *jit)?;
-    let state = path.state()?;
+    let mut path = CodePath::read(choice.ordinal, project, target, *jit)?;
+    let state = path.state(&device)?;
     let mut report = BenchReport {
         project: project.name.clone(),
         card: device.card.clone(),
@@ -261,7 +261,7 @@ impl<'a> Bench<'a> {
         let first = self.memory.address();
         let bases: Vec<u64> =
             (0..u64::from(timing.rotation.sets)).map(|slot| first + slot * step(&timing.layout)).collect();
-        path.record(&timing.operation.launcher, &timing.bound, &timing.layout, &bases)
+        path.record(self.device, &timing.operation.launcher, (&timing.bound, &timing.layout), &bases)
     }
 
     fn case<'t>(
@@ -314,9 +314,10 @@ impl<'a> Bench<'a> {
 
     /// A graph with a launch on each slot of `order`, in this order.
     fn graph(&self, path: &CodePath, recordings: &[Recording], order: &[usize]) -> Result<Graph, GpuError> {
+        let modules = path.modules(self.device)?;
         Graph::capture(self.device, || {
             let launches = order.iter().flat_map(|slot| &recordings[*slot].launches);
-            launches.into_iter().try_for_each(|launch| path.modules.launch(self.device, launch))
+            launches.into_iter().try_for_each(|launch| modules.launch(self.device, launch))
         })
     }
 

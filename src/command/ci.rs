@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Ci, output: Output) -> Result<ExitCode> {
     let (projects, left_out) = projects(&arguments.dirs)?;
     let arguments = Ci { dirs: projects, ..arguments.clone() };
     let run = &Run { arguments, left_out, output, written: Arc::default() };
-    let so_far = Arc::new(Mutex::new(Vec::new()));
+    let so_far = Arc::new(Mutex::new(SoFar::default()));
     on_a_stop(&so_far, run)?;
     Ok(Ahead::of(&Here, &run.arguments.dirs, |lab| run.on(lab, &so_far)))
 }
@@ -45,31 +45,50 @@ struct Run {
     written: Arc<AtomicBool>,
 }
 
+/// What was checked so far.
+#[derive(Default)]
+struct SoFar {
+    suites: Vec<Suite>,
+    /// The one that is under way.
+    now: usize,
+    /// The folders of those that are verified and still to be timed.
+    untimed: Vec<String>,
+}
+
+impl SoFar {
+    fn now(&mut self) -> Option<&mut Suite> {
+        self.suites.get_mut(self.now)
+    }
+}
+
 /// When the process is told to end, writes what was checked so far and ends it.
-fn on_a_stop(so_far: &Arc<Mutex<Vec<Suite>>>, run: &Run) -> Result<()> {
+fn on_a_stop(so_far: &Arc<Mutex<SoFar>>, run: &Run) -> Result<()> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let (so_far, run) = (Arc::clone(so_far), run.clone());
     std::thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
         // Held until the process ends, so that nothing is written twice.
-        let mut suites = so_far.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut so_far = so_far.lock().unwrap_or_else(PoisonError::into_inner);
         if run.written.load(Ordering::Relaxed) {
             std::process::exit(128 + signal);
         }
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         let dirs: Vec<String> = run.arguments.dirs.iter().map(|dir| dir.display().to_string()).collect();
-        let rest = &dirs[suites.len()..];
-        let rest = if rest.is_empty() { String::new() } else { format!("; not begun: {}", rest.join(", ")) };
-        if suites.is_empty() {
+        let named = |what: &str, dirs: &[String]| match dirs {
+            [] => String::new(),
+            _ => format!("; {what}: {}", dirs.join(", ")),
+        };
+        let rest = named("not begun", &dirs[so_far.suites.len()..]) + &named("not timed", &so_far.untimed);
+        if so_far.suites.is_empty() {
             // A report without a failure would say that all is well.
-            suites.extend(dirs.first().map(|dir| of_folder(dir.clone())));
+            so_far.suites.extend(dirs.first().map(|dir| of_folder(dir.clone())));
         }
-        if let Some(suite) = suites.last_mut() {
+        if let Some(suite) = so_far.now() {
             let check = Check::failed("ci", "stopped", format!("stopped by {name} before it was done{rest}"));
             line(suite, &check, run.output);
             suite.checks.push(check);
         }
-        let _ = run.finish(&suites);
+        let _ = run.finish(&so_far.suites);
         std::process::exit(128 + signal);
     });
     Ok(())
@@ -109,8 +128,9 @@ fn is_project(dir: &Path) -> Result<()> {
 }
 
 impl Run {
-    /// Checks the projects on any [`Lab`]. `so_far` has the checks that have ended, at any time.
-    fn on(&self, lab: &dyn Lab, so_far: &Mutex<Vec<Suite>>) -> ExitCode {
+    /// Checks the projects on any [`Lab`], and times them when all are verified: two can be verified at a time, and what is timed needs
+    /// the card for itself. `so_far` has the checks that have ended, at any time.
+    fn on(&self, lab: &dyn Lab, so_far: &Mutex<SoFar>) -> ExitCode {
         let (arguments, output) = (&self.arguments, self.output);
         let wanted = Wanted {
             evidence: arguments.evidence.as_deref(),
@@ -123,26 +143,46 @@ impl Run {
         if lab.card().is_ok() {
             prepare::say_if_slow(output);
         }
-        for dir in &arguments.dirs {
+        let mut tell = |check: &Check| {
+            if let Some(suite) = locked().now() {
+                line(suite, check, output);
+                suite.checks.push(check.clone());
+            }
+        };
+        let ended = |index: usize, suite: &Suite| {
+            output.line(format!("  {}", style::faint(times(suite))));
+            output.line("");
+            locked().suites[index].clone_from(suite);
+        };
+        let several = arguments.dirs.len() > 1;
+        let mut to_time = Vec::new();
+        for (index, dir) in arguments.dirs.iter().enumerate() {
             let mut started = |suite: &Suite| {
                 head(suite, output);
-                locked().push(suite.clone());
+                let mut so_far = locked();
+                so_far.suites.push(suite.clone());
+                so_far.now = index;
             };
-            let mut tell = |check: &Check| {
-                if let Some(suite) = locked().last_mut() {
-                    line(suite, check, output);
-                    suite.checks.push(check.clone());
-                }
-            };
-            let suite = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
-            output.line(format!("  {}", style::faint(times(&suite))));
-            output.line("");
-            if let Some(last) = locked().last_mut() {
-                *last = suite;
+            let checked = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
+            if several || checked.to_time.is_none() {
+                ended(index, &checked.suite);
+            }
+            if checked.to_time.is_some() {
+                locked().untimed.push(checked.suite.dir.clone());
+                to_time.push((index, checked));
             }
         }
-        let suites = locked();
-        let code = self.finish(&suites);
+        for (index, checked) in to_time {
+            locked().now = index;
+            if several {
+                head(&checked.suite, output);
+            }
+            let suite = checked.timed(lab, &mut tell);
+            ended(index, &suite);
+            locked().untimed.remove(0);
+        }
+        let so_far = locked();
+        let code = self.finish(&so_far.suites);
         // Before the lock is free: on a stop after this the reports are not written again.
         self.written.store(true, Ordering::Relaxed);
         code

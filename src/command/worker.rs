@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use super::prepare;
 use crate::against;
+use crate::base::arch;
 use crate::confine::launcher;
 use crate::gpu::child;
 use crate::project::Project;
@@ -41,16 +42,33 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
 }
 
 fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
-    let Verify { project, choice, path } = request;
+    let Verify { project, choice, path, parent } = request;
+    #[cfg(target_os = "linux")]
+    if let Some(parent) = parent {
+        // What nobody waits for any more keeps no card busy. The parent may have ended before.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        if rustix::process::getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != *parent) {
+            anyhow::bail!("process {parent}, which waited for this verification, has ended");
+        }
+    }
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
-    let arch = match path {
-        CodePath::Arch(arch) => *arch,
-        CodePath::Sanitized => card.arch,
+    let open = |arch, more: Vec<u32>| Session::compiled(Project::open(project)?, arch, more.into_iter(), &tell);
+    let report = match path {
+        CodePath::All => {
+            let Session { project, build } = open(card.arch, arch::defaults())?;
+            run::run(&project, &build, choice, &|_| {})?
+        }
+        CodePath::Arch(arch) => {
+            let Session { project, build } = open(*arch, Vec::new())?;
+            run::run_path(&project, &build, choice, Some(*arch))?
+        }
+        CodePath::Sanitized => {
+            let Session { project, build } = open(card.arch, Vec::new())?;
+            run::run_path(&project, &build, choice, None)?
+        }
     };
-    let session = Session::compiled(Project::open(project)?, arch, std::iter::empty(), &tell)?;
-    let report = run::run_path(&session.project, &session.build, choice, *path)?;
     output.json(&report);
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -16,6 +16,15 @@
 //! which this sum of worst cases does not take into account: [`Oracle::relative_norm`] bounds the norm of the whole
 //! output by that of independent errors.
 
+#![allow(
+    clippy::many_single_char_names,
+    clippy::needless_bitwise_bool,
+    clippy::needless_for_each,
+    clippy::redundant_closure,
+    clippy::similar_names,
+    reason = "loops as the compiler makes vector code of them, with the names of the formulas"
+)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::arguments::Arguments;

@@ -1,4 +1,5 @@
-//! The checks of one project: read, check, build, budgets, evidence, torch; verify and bench where there is a card.
+//! The checks of one project: read, check, build, budgets, evidence, torch; where there is a card verify, and, when nothing else uses
+//! it, bench.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,15 +36,38 @@ pub struct Wanted<'a> {
     pub signers: Option<&'a Path>,
 }
 
-/// Checks the project in a folder. `started` gets its name, and `tell` each check as it ends: passed, failed, or skipped with
-/// its reason.
+/// The checks of a project that have ended, all but those of timing.
+pub(crate) struct Checked {
+    pub(crate) suite: Suite,
+    /// What is to be timed when nothing else uses the card.
+    pub(crate) to_time: Option<(Project, Build)>,
+}
+
+impl Checked {
+    /// Times what is to be timed, and returns the whole suite.
+    pub(crate) fn timed(self, lab: &dyn Lab, tell: &mut dyn FnMut(&Check)) -> Suite {
+        let Self { mut suite, to_time } = self;
+        if let Some((project, build)) = to_time {
+            let start = Instant::now();
+            let mut checks = Checks::new(tell);
+            on_the_card(lab, &project, &build, &mut checks);
+            suite.checks.extend(checks.done);
+            suite.stages.insert("bench".to_owned(), start.elapsed().as_secs_f64());
+            suite.seconds += start.elapsed().as_secs_f64();
+        }
+        suite
+    }
+}
+
+/// Checks the project in a folder, but for timing. `started` gets its name, and `tell` each check as it ends: passed, failed, or
+/// skipped with its reason.
 pub(crate) fn suite(
     lab: &dyn Lab,
     dir: &Path,
     wanted: &Wanted,
     started: &mut dyn FnMut(&Suite),
     tell: &mut dyn FnMut(&Check),
-) -> Suite {
+) -> Checked {
     let start = Instant::now();
     let name = dir.display().to_string();
     let mut suite = Suite { name: name.clone(), dir: name, checks: Vec::new(), seconds: 0.0, stages: BTreeMap::new() };
@@ -61,24 +85,25 @@ pub(crate) fn suite(
         suite.name.clone_from(&project.name);
     }
     started(&suite);
-    match project {
+    let to_time = match project {
         Ok(project) => {
             let operations = plural(project.spec.operations.len(), "operation");
             checks.push(Check::passed("read", "build.toml and kernel.toml", operations));
             checks.push(text(dir));
-            project_checks(lab, &project, dir, wanted, &mut checks);
+            proved(lab, &project, dir, wanted, &mut checks).map(|build| (project, build))
         }
         Err(error) => {
             checks.push(Check::failed("read", "build.toml and kernel.toml", format!("{error:#}")));
             for group in ["check", "build", "budgets", "evidence", "verify", "bench"] {
                 checks.push(Check::skipped(group, "all", "the project cannot be read"));
             }
+            None
         }
-    }
+    };
     suite.checks = checks.done;
     suite.stages = stages;
     suite.seconds = start.elapsed().as_secs_f64();
-    suite
+    Checked { suite, to_time }
 }
 
 /// The rules of `kernels check`; warnings are counted, but do not fail.
@@ -115,8 +140,8 @@ pub(super) fn archs(lab: &dyn Lab) -> Vec<u32> {
     archs.into_iter().collect()
 }
 
-/// The checks of a project that was read; `dir` is its folder as given.
-pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, checks: &mut Checks) {
+/// The checks of a project that was read, but for timing; `dir` is its folder as given. Returns what is to be timed.
+pub fn proved(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, checks: &mut Checks) -> Option<Build> {
     let card = lab.card();
     let (ended, build) = match project.of_archs(&archs(lab)) {
         Ok(archs) => build(lab, project, &archs),
@@ -136,7 +161,8 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
     }
     if let Err(error) = oracle::check_names(project) {
         checks.push(Check::failed("verify", "all", format!("{error:#}")));
-        return checks.push(Check::skipped("bench", "all", "what is not verified is not timed"));
+        checks.push(Check::skipped("bench", "all", "what is not verified is not timed"));
+        return None;
     }
     match (card, build) {
         (Err(why), _) => {
@@ -154,8 +180,9 @@ pub fn project_checks(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wan
                 checks.push(Check::skipped(group, "all", "the project did not build"));
             }
         }
-        (Ok(_), Some(build)) => on_the_card(lab, project, &build, checks),
+        (Ok(_), Some(build)) => return on_the_paths(lab, project, &build, checks).then_some(build),
     }
+    None
 }
 
 fn build(lab: &dyn Lab, project: &Project, archs: &[u32]) -> (Vec<Check>, Option<Build>) {
@@ -314,7 +341,8 @@ fn signed(file: &str, signers: Option<&Path>) -> anyhow::Result<String> {
     Ok(format!("{file}, {signed}"))
 }
 
-fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {
+/// Verifies a project; whether it is to be timed.
+fn on_the_paths(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) -> bool {
     let start = Instant::now();
     let (mut done, right) = match lab.verify(project, build) {
         Ok(report) => (verified(&report), report.passed()),
@@ -326,12 +354,17 @@ fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Che
         first.seconds = start.elapsed().as_secs_f64();
     }
     checks.extend(done);
+    let none = project.spec.operations.iter().all(|operation| operation.bench.is_empty());
     if !right {
-        return checks.push(Check::skipped("bench", "all", "what is not right is not timed"));
+        checks.push(Check::skipped("bench", "all", "what is not right is not timed"));
+    } else if none {
+        checks.push(Check::skipped("bench", "all", "kernel.toml has no cases to time"));
     }
-    if project.spec.operations.iter().all(|operation| operation.bench.is_empty()) {
-        return checks.push(Check::skipped("bench", "all", "kernel.toml has no cases to time"));
-    }
+    right && !none
+}
+
+/// Times a project that was verified.
+pub fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {
     let start = Instant::now();
     let mut timed = match lab.bench(project, build) {
         Ok(report) => timed(&report),

@@ -27,7 +27,7 @@ pub trait Lab {
     /// Builds a project for torch, loads the build and runs the project's tests, with a check for each.
     /// `required`: a check for which something is missing fails.
     fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check));
-    /// Checks all cases of a project on the card.
+    /// Checks all cases of a project on the card, on all code paths of a build by default.
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;
     /// Times all cases of a project on the card.
     fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport>;
@@ -72,8 +72,8 @@ impl Lab for Here {
         torch::checks(&project.root, python, required, tell);
     }
 
-    fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport> {
-        verify::run::run(project, build, &Choice::default(), &|_| {})
+    fn verify(&self, project: &Project, _: &Build) -> anyhow::Result<VerifyReport> {
+        verify::whole(project, Choice::default())
     }
 
     fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport> {

@@ -23,7 +23,7 @@ use crate::verify::{self, VerifyReport};
 pub(crate) const ROUNDS: u32 = 30;
 
 /// Timed rounds per case of `kernels ci`, which records nothing.
-pub(crate) const FEW_ROUNDS: u32 = 10;
+pub(crate) const FEW_ROUNDS: u32 = 6;
 
 /// The architectures whose PTX represents a T4 and an A100 on any later card.
 const STAND_INS: [u32; 2] = [75, 80];

@@ -1,35 +1,45 @@
-//! Verifies a code path in a child process, at the same time as the others. A kernel that loses the CUDA context ends
-//! only this process.
+//! Verifies a code path, or all of a project, in a child process, at the same time as others. A kernel that loses the CUDA context
+//! ends only this process.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::{Child, ChildStdin, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use super::finding::VerifyReport;
-use crate::compile::Target;
 use crate::project::Project;
 use crate::worker::{Choice, CodePath, Request, Verify};
 
-/// A verification of one code path in another process.
-#[derive(Debug)]
-pub(super) struct Beside<'a> {
-    pub(super) target: &'a Target,
-    child: Child,
+/// Verifies a project in another process, so that two can be verified at the same time.
+///
+/// # Errors
+/// Those of the verification, as the other process said them.
+pub(crate) fn whole(project: &Project, choice: Choice) -> Result<VerifyReport> {
+    Beside::start(project, CodePath::All, choice)?.finish("the verification")
 }
 
-impl<'a> Beside<'a> {
-    pub(super) fn start(project: &Project, target: &'a Target, choice: Choice) -> Result<Self> {
-        let (project, path) = (project.root.clone(), CodePath::Arch(target.arch));
-        let request = Request::Verify(Verify { project, choice, path });
+/// A verification in another process.
+#[derive(Debug)]
+pub(super) struct Beside {
+    child: Child,
+    /// What it says on standard error.
+    said: File,
+}
+
+impl Beside {
+    pub(super) fn start(project: &Project, path: CodePath, choice: Choice) -> Result<Self> {
+        let said = tempfile::tempfile().context("creating a file for what a verification says")?;
+        let parent = Some(std::process::id());
+        let request = Request::Verify(Verify { project: project.root.clone(), choice, path, parent });
         let child = request
             .command()?
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(said.try_clone()?)
             .spawn()
-            .context("starting the verification of another code path")?;
-        Ok(Self { target, child })
+            .context("starting a verification in another process")?;
+        Ok(Self { child, said })
     }
 
     /// Where it hears verdicts of the first code path.
@@ -37,8 +47,8 @@ impl<'a> Beside<'a> {
         self.child.stdin.take()
     }
 
-    /// Waits for its report.
-    pub(super) fn finish(&mut self) -> Result<VerifyReport> {
+    /// Waits for its report; `what` names it in errors.
+    pub(super) fn finish(mut self, what: &str) -> Result<VerifyReport> {
         let mut text = String::new();
         if let Some(mut out) = self.child.stdout.take() {
             out.read_to_string(&mut text)?;
@@ -46,12 +56,21 @@ impl<'a> Beside<'a> {
         let status = self.child.wait()?;
         match serde_json::from_str::<VerifyReport>(&text) {
             Ok(report) if status.success() == report.passed() => Ok(report),
-            _ => bail!("the verification of compute_{} gave no report ({status})", self.target.arch),
+            _ => {
+                let mut said = String::new();
+                self.said.rewind()?;
+                self.said.read_to_string(&mut said)?;
+                let said = said.trim().trim_start_matches("error: ");
+                if said.is_empty() {
+                    bail!("{what} gave no report ({status})");
+                }
+                bail!("{said}")
+            }
         }
     }
 }
 
-impl Drop for Beside<'_> {
+impl Drop for Beside {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

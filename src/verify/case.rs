@@ -1,5 +1,5 @@
-//! One case on one code path: four launches, three of a large case, and a comparison of every byte. The four stages (drawing the
-//! inputs, recording, launching, judging) work on different cases at the same time.
+//! One case on one code path: some launches, and a comparison of every byte. The four stages (drawing the inputs, recording,
+//! launching, judging) work on different cases at the same time.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::memory::{Area, LEAST, Memory, distance, size_for};
 use super::path::{Direct, Fault, Process, foreign};
 use super::random::fresh_seed;
 use super::reference::oracle_for;
-use super::select::{COMPARED, Chosen};
+use super::select::{AGAIN, COMPARED, Chosen, LARGE, launches};
 use super::slot::{Poison, Slot, results, tensors};
 use super::verdict::{Place, Verdict, Verdicts};
 use crate::base::{SplitMix64, cores};
@@ -39,6 +39,8 @@ pub(super) struct CaseOutcome {
     pub(super) direct: u64,
     /// Whether its outputs are compared with the oracle only by the bench.
     pub(super) left_to_bench: bool,
+    /// Whether all launches of the case are to be made and judged: another code path left other bytes, or told nothing.
+    pub(super) unlike: bool,
     /// The context is lost: nothing more can be run.
     pub(super) lost: bool,
 }
@@ -49,9 +51,9 @@ impl From<Fault> for CaseOutcome {
     }
 }
 
-/// The largest slot, in bytes, for a launch outside of capture: the recording process reads and digests it within its
-/// limit of processor time.
-const MOST_DIRECT: u64 = 1 << 27;
+/// The largest slot, in bytes, for a launch outside of capture: the recording process reads, copies and digests one at a time, within
+/// its limit of processor time.
+const MOST_DIRECT: u64 = 1 << 25;
 
 /// A shape that the bench times is compared with the oracle only by the bench if it takes more operations than this:
 /// the host computes some 10^11 operations per second.
@@ -63,13 +65,6 @@ pub(super) const MOST_TIMED: u64 = 1 << 29;
 
 /// Elements of an output of such a shape that are compared with the oracle; the bench compares up to 2^33 of a slot.
 const TIMED_SAMPLE: u64 = 1 << 22;
-
-/// Slots of this size, but for those of the bench's shapes, have two sets of inputs in place of three: small cases show what depends
-/// on the inputs alone.
-const FEWER: u64 = 1 << 21;
-
-/// Slots of this size are drawn on several threads.
-const LARGE: u64 = 1 << 24;
 
 /// References in Python that run at the same time for one code path; the other paths are verified at the same time.
 const REFERENCES: usize = 3;
@@ -90,12 +85,12 @@ fn slot_bytes(Listed { operation, chosen, .. }: &Listed) -> u64 {
     if chosen.timed && bytes > MOST_TIMED { 0 } else { bytes }
 }
 
-/// The indices of cases in groups, for each of which as much memory is reserved, from the least on, with the bytes of the two slots of
-/// its largest case.
-pub(super) fn by_memory(cases: &[Listed]) -> Vec<(u64, Vec<usize>)> {
+/// The indices of some cases in groups, for each of which as much memory is reserved, from the least on, with the bytes of the two
+/// slots of its largest case.
+pub(super) fn by_memory(cases: &[Listed], some: &[usize]) -> Vec<(u64, Vec<usize>)> {
     let mut groups = BTreeMap::<u64, (u64, Vec<usize>)>::new();
-    for (index, listed) in cases.iter().enumerate() {
-        let bytes = 2 * slot_bytes(listed);
+    for index in some.iter().copied() {
+        let bytes = 2 * slot_bytes(&cases[index]);
         let (most, group) = groups.entry(size_for(bytes, LEAST)).or_default();
         *most = bytes.max(*most);
         group.push(index);
@@ -103,30 +98,46 @@ pub(super) fn by_memory(cases: &[Listed]) -> Vec<(u64, Vec<usize>)> {
     groups.into_values().collect()
 }
 
-/// Bytes that the host holds of a case from drawing to judging: four slots, before and after their launches.
-pub(super) fn held_bytes(listed: &Listed) -> u64 {
-    8 * slot_bytes(listed)
+/// Bytes that the host holds of a case from drawing to judging: the slots of all launches, before and after them.
+pub(super) fn held_bytes(listed: &Listed, hears: bool) -> u64 {
+    let bytes = slot_bytes(listed);
+    2 * bytes * launches(bytes, listed.chosen.timed, hears).len() as u64
+}
+
+/// One launch of a case.
+struct Run {
+    /// Which of the launches of [`launches`] it is.
+    number: usize,
+    slot: Slot,
+    /// The index of its place in device memory.
+    place: usize,
+}
+
+impl Run {
+    /// The one of the same inputs whose results are compared with the oracle.
+    fn inputs(&self) -> usize {
+        if self.number == AGAIN { COMPARED[0] } else { self.number }
+    }
 }
 
 /// A case and its inputs. Drawing takes the host about as long as everything else, and is done in advance.
 pub(super) struct Prepared {
     bound: Bound,
     layout: Layout,
-    /// The slot of each run, and the index of its place in device memory. The first two runs have the same inputs and
-    /// different poison; the third has other inputs and is at the other place; the fourth has other inputs again. A large case has
-    /// no fourth, and its third is at either place.
-    runs: Vec<(Slot, usize)>,
+    /// In the order of their launches.
+    runs: Vec<Run>,
     /// The references in Python for the runs of [`COMPARED`], where they ran in advance.
     references: Vec<Box<dyn Oracle>>,
 }
 
 impl Prepared {
-    /// Binds the case and draws its inputs. None: a shape of the bench that is too large. `ahead`: references in Python run in advance.
+    /// Binds the case and draws its inputs. None: a shape of the bench that is too large. `hears`: for comparison with what another
+    /// path left. Otherwise references in Python run in advance.
     pub(super) fn new(
         (project, operation): (&Project, &Operation),
         Chosen { case, timed, .. }: &Chosen,
         seed: u64,
-        ahead: bool,
+        hears: bool,
     ) -> Result<Option<Self>> {
         let bound = operation.bind(case)?;
         let layout = Layout::new(&bound);
@@ -135,33 +146,44 @@ impl Prepared {
         }
         // If all cases had the same numbers, a kernel that is wrong for some numbers would be tried on few of them.
         let own = case.label.bytes().fold(seed, |seed, byte| SplitMix64::mix(seed ^ u64::from(byte)));
-        let draw = |poison, stream: u64| {
-            let seed = own.wrapping_add(stream);
-            Slot::new(&bound, &layout, poison, case.inputs, seed)
+        let draw = |number: usize| {
+            let (poison, stream) = match number {
+                0 => (Poison::NotANumber, 1),
+                1 => (Poison::Finite, 1),
+                2 => (Poison::NotANumber, 2),
+                _ => (Poison::Finite, 3),
+            };
+            Slot::new(&bound, &layout, poison, case.inputs, own.wrapping_add(stream))
         };
-        let twice = || {
-            let first = draw(Poison::NotANumber, 1);
-            let again = first.repoisoned(&bound, &layout, Poison::Finite);
-            (first, again)
-        };
-        let few = layout.bytes >= FEWER && !timed;
-        let third = || (!few).then(|| draw(Poison::Finite, 3));
-        let ((first, again), second, third) = if layout.bytes < LARGE {
-            (twice(), draw(Poison::NotANumber, 2), third())
-        } else {
+        let numbers = launches(layout.bytes, *timed, hears);
+        let both = numbers.starts_with(&[COMPARED[0], AGAIN]);
+        let distinct = numbers.iter().copied().filter(|number| !both || *number != AGAIN);
+        let mut slots: Vec<Slot> = if layout.bytes >= LARGE {
             // Few large cases are under way at a time.
-            std::thread::scope(|scope| -> Result<_> {
-                let second = scope.spawn(|| draw(Poison::NotANumber, 2));
-                let first = twice();
-                Ok((first, second.join().map_err(|_| anyhow!("drawing panicked"))?, None))
+            let of = &draw;
+            std::thread::scope(|scope| {
+                let threads: Vec<_> = distinct.map(|number| scope.spawn(move || of(number))).collect();
+                threads
+                    .into_iter()
+                    .map(|one| one.join().map_err(|_| anyhow!("drawing panicked")))
+                    .collect::<Result<_>>()
             })?
+        } else {
+            distinct.map(draw).collect()
         };
-        let place = if few { usize::from(SplitMix64::mix(own).is_multiple_of(2)) } else { 1 };
-        let mut runs = vec![(first, 0), (again, 0), (second, place)];
-        runs.extend(third.map(|third| (third, 0)));
+        if both {
+            slots.insert(AGAIN, slots[0].repoisoned(&bound, &layout, Poison::Finite));
+        }
+        // One of several launches is at the other place; where there are fewer than four, at either.
+        let either = usize::from(SplitMix64::mix(own).is_multiple_of(2));
+        let other = if numbers.len() < 4 { either } else { 1 };
+        let last = numbers.len().min(3) - 1;
+        let runs = numbers.into_iter().zip(slots).enumerate();
+        let place = |index: usize| if index == last { other } else { 0 };
+        let runs = runs.map(|(index, (number, slot))| Run { number, slot, place: place(index) }).collect();
         let mut prepared = Self { bound, layout, runs, references: Vec::new() };
         let elements: u64 = prepared.bound.tensors.iter().map(BoundTensor::elements).sum();
-        if ahead && matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
+        if !hears && matches!(operation.oracle, OracleRef::Python { .. }) && elements <= MOST_ELEMENTS {
             prepared.references = prepared.references(project, operation)?;
         }
         Ok(Some(prepared))
@@ -169,7 +191,7 @@ impl Prepared {
 
     /// The indices of the runs that are compared with the oracle.
     fn compared(&self) -> &'static [usize] {
-        if self.runs.len() < 4 { &COMPARED[..2] } else { &COMPARED }
+        &COMPARED[..self.runs.len() - 1]
     }
 
     fn references(&self, project: &Project, operation: &Operation) -> Result<Vec<Box<dyn Oracle>>> {
@@ -183,7 +205,7 @@ impl Prepared {
                     .iter()
                     .map(|run| {
                         scope.spawn(|| {
-                            let bytes = &self.runs[*run].0.bytes;
+                            let bytes = &self.runs[*run].slot.bytes;
                             let given = tensors(&self.bound, &self.layout, bytes, bytes);
                             oracle_for(project, operation, &self.bound, &given, threads)
                         })
@@ -207,7 +229,7 @@ impl Prepared {
     ) -> Result<Result<Launched, Unanswered>> {
         let (bound, layout) = (&self.bound, &self.layout);
         let mut after = Vec::new();
-        for (slot, _) in &self.runs {
+        for Run { slot, .. } in &self.runs {
             match call(&Given { operation, case, bound, layout, slot: &slot.bytes })? {
                 Ok(bytes) => after.push(bytes),
                 Err(why) => return Ok(Err(why)),
@@ -230,38 +252,51 @@ impl Prepared {
             Ok(recordings) => recordings,
             Err(fault) => return Ok(Err(fault.into())),
         };
-        // A large case has no fourth run.
+        // A large case has fewer runs.
         let run = chosen.direct.filter(|_| layout.bytes <= MOST_DIRECT).map(|run| run.min(self.runs.len() - 1));
-        let of = |run: usize| process.direct(launcher, (bound, layout), (run, &self.runs[run].0.bytes));
+        let of = |run: usize| process.direct(launcher, (bound, layout), (run, &self.runs[run].slot.bytes));
         let direct = run.map(of).transpose()?;
         Ok(Ok(Asked { prepared: self, recordings, direct }))
     }
 
-    /// Digests of the results that the launches left.
-    fn left(&self, after: &[Vec<u8>]) -> Vec<String> {
+    /// Digests of the results that a launch left.
+    fn left(&self, after: &[u8]) -> Vec<String> {
         let tensors = self.bound.tensors.iter().enumerate().filter(|(_, tensor)| tensor.role.is_result());
         let ranges: Vec<_> = tensors.map(|(index, _)| self.layout.range(&self.bound, index)).collect();
-        after.iter().flat_map(|after| digests(after, &ranges)).collect()
+        digests(after, &ranges)
     }
 
-    /// Judges the slots after their launches. `known`: the verdict of another code path with the same inputs.
-    fn judge(
-        &self,
-        (project, operation, chosen): Judged,
-        after: &[Vec<u8>],
-        known: Option<&Verdict>,
-        outcome: &mut CaseOutcome,
-    ) -> Result<()> {
-        let (bound, layout) = (&self.bound, &self.layout);
+    /// What is told of a case without a fault.
+    fn verdict(&self, after: &[Vec<u8>], outcome: &CaseOutcome) -> Verdict {
+        let compared = self.compared();
+        let left = compared.iter().map(|run| (self.runs[*run].number, self.left(&after[*run]))).collect();
+        Verdict { left, elements: outcome.elements / compared.len() as u64, worst: outcome.worst }
+    }
+
+    /// The fault if a launch changed what it must not.
+    fn damaged(&self, after: &[Vec<u8>]) -> Option<Fault> {
         let mut pairs = self.runs.iter().zip(after);
-        outcome.faults.extend(pairs.find_map(|((slot, _), after)| damaged(slot, bound, layout, after)));
-        if let Some(Verdict { left: Some(left), elements, worst }) = known
-            && *left == self.left(after)
-        {
-            outcome.elements += elements;
-            outcome.worst = outcome.worst.max(*worst);
-            return Ok(());
+        pairs.find_map(|(run, after)| damaged(&run.slot, &self.bound, &self.layout, after))
+    }
+
+    /// Compares the slots after their launches with what another code path left, on which nothing wrong was found.
+    fn compare(&self, after: &[Vec<u8>], told: &Verdict, outcome: &mut CaseOutcome) {
+        outcome.faults.extend(self.damaged(after));
+        let is_alike = |(run, after): (&Run, &Vec<u8>)| told.left.get(&run.inputs()) == Some(&self.left(after));
+        if !outcome.faults.is_empty() {
+            // Reported, whatever it left.
+        } else if self.runs.iter().zip(after).all(is_alike) {
+            outcome.elements += told.elements * self.runs.len() as u64;
+            outcome.worst = outcome.worst.max(told.worst);
+        } else {
+            outcome.unlike = true;
         }
+    }
+
+    /// Judges the slots after all launches of a case.
+    fn judge(&self, (project, operation, chosen): Judged, after: &[Vec<u8>], outcome: &mut CaseOutcome) -> Result<()> {
+        let (bound, layout) = (&self.bound, &self.layout);
+        outcome.faults.extend(self.damaged(after));
         if let Some(what) = unwritten(bound, layout, &after[0], &after[1]) {
             outcome.faults.push((Kind::Unwritten, what));
             return Ok(());
@@ -275,7 +310,7 @@ impl Prepared {
             sampled: timed.then(|| Sample { seed: fresh_seed(), elements: TIMED_SAMPLE }),
         };
         for (place, index) in compared.iter().copied().enumerate() {
-            let given = tensors(bound, layout, &self.runs[index].0.bytes, &after[index]);
+            let given = tensors(bound, layout, &self.runs[index].slot.bytes, &after[index]);
             let got = results(bound, layout, &after[index]);
             let comparison = if let Some(oracle) = self.references.get(place) {
                 compare(oracle.as_ref(), &given, &got, scope)
@@ -318,7 +353,7 @@ impl Asked {
         }
         let area = memory.area().ok_or_else(|| anyhow!("no memory for {}", case.label))?;
         let runs = prepared.runs.iter();
-        let runs: Vec<_> = runs.map(|(slot, place)| (slot, *place as u64 * bytes, &recordings[*place])).collect();
+        let runs: Vec<_> = runs.map(|run| (&run.slot, run.place as u64 * bytes, &recordings[run.place])).collect();
         let (after, disturbed) = match replay(device, modules, area, &runs, &format!("running {}", case.label)) {
             Ok(replayed) => replayed,
             Err(error) => {
@@ -362,17 +397,20 @@ impl Launched {
         self.outcome.lost
     }
 
-    /// Judges it, with the verdict of another code path, if there is one, or for others.
+    /// Judges it for other code paths as well, or compares it with the verdict of another one.
     pub(super) fn judge(self, what: Judged, (verdicts, place): (&Verdicts, Place)) -> Result<CaseOutcome> {
         let mut outcome = self.outcome;
         let mut verdict = Verdict::default();
         if let Some((prepared, after)) = self.to_judge {
-            prepared.judge(what, &after, verdicts.hear(place).as_ref(), &mut outcome)?;
-            if verdicts.are_told() && outcome.faults.is_empty() && !outcome.left_to_bench {
-                let left = Some(prepared.left(&after));
-                verdict = Verdict { left, elements: outcome.elements, worst: outcome.worst };
+            if verdicts.are_heard() {
+                prepared.compare(&after, &verdicts.hear(place), &mut outcome);
+            } else {
+                prepared.judge(what, &after, &mut outcome)?;
             }
-            if let Some(direct) = self.direct.filter(|_| outcome.faults.is_empty()) {
+            if verdicts.are_told() && outcome.faults.is_empty() && !outcome.left_to_bench {
+                verdict = prepared.verdict(&after, &outcome);
+            }
+            if let Some(direct) = self.direct.filter(|_| outcome.faults.is_empty() && !outcome.unlike) {
                 let run = direct.run;
                 outcome.faults.extend(direct.compare(&prepared.bound, &prepared.layout, &after[run]));
             }
@@ -383,7 +421,7 @@ impl Launched {
 }
 
 /// A slot, its place in the card's memory, and the recording that is launched on it.
-type Run<'a> = (&'a Slot, u64, &'a Recording);
+type Placed<'a> = (&'a Slot, u64, &'a Recording);
 
 /// Uploads slots, replays recordings on them, and downloads them, one after another. Returns the slots, and what the first launch
 /// that wrote outside of its slot wrote there. Each launch is waited for: the card can write page-locked memory, where results of an
@@ -392,7 +430,7 @@ fn replay(
     device: &Device,
     modules: &Modules,
     area: Area,
-    runs: &[Run],
+    runs: &[Placed],
     doing: &str,
 ) -> Result<(Vec<Vec<u8>>, Option<String>), GpuError> {
     let mut after = Vec::new();

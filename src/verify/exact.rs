@@ -44,14 +44,15 @@ pub(super) fn run(
     }
     // The starts are absolute addresses: the base of the slot is 0.
     let layout = Layout { starts, bytes: 0 };
-    let recordings = match path.record(&operation.launcher, &bound, &layout, &[0])? {
+    let recordings = match path.record(device, &operation.launcher, (&bound, &layout), &[0])? {
         Ok(recordings) => recordings,
         Err(fault) => return Ok(fault.into()),
     };
+    let modules = path.modules(device)?;
     let launched = recordings
         .iter()
         .flat_map(|recording| &recording.launches)
-        .try_for_each(|launch| path.modules.launch(device, launch))
+        .try_for_each(|launch| modules.launch(device, launch))
         .and_then(|()| device.finish(&format!("running {}", case.label)));
     let mut outcome = CaseOutcome { launches: 1, ..CaseOutcome::default() };
     if let Err(error) = launched {

@@ -26,4 +26,5 @@ pub(crate) mod timed;
 mod verdict;
 
 pub(crate) use crate::worker::Choice;
+pub(crate) use beside::whole;
 pub use finding::{Finding, Kind, OperationReport, PathReport, SET, VerifyReport};

@@ -1,5 +1,7 @@
 //! One code path of a project, machine code or PTX that the driver compiles, with the process that records its launches.
 
+use std::cell::OnceCell;
+
 use anyhow::{Context, Result};
 
 use super::exports;
@@ -7,7 +9,7 @@ use super::finding::{Kind, path_name};
 use crate::compile::{Build, Target, variables};
 use crate::gpu::direct::digests;
 use crate::gpu::recording::{Outcome, Ran, Value};
-use crate::gpu::{Device, Modules, RecordError, Recorder, Recording, State};
+use crate::gpu::{Device, GpuError, Modules, RecordError, Recorder, Recording, State};
 use crate::project::{Bound, BoundArgument, Project};
 
 use super::files::Files;
@@ -24,9 +26,18 @@ pub(crate) struct CodePath<'a> {
     /// Whether the driver compiles it from PTX.
     pub(crate) jit: bool,
     /// The device code.
-    pub(crate) modules: Modules,
+    pub(super) code: Code,
     /// What records its launches.
     pub(crate) process: Process<'a>,
+}
+
+/// The device code of a path: read before a candidate's process runs, and loaded when it is first needed. The driver compiles the
+/// PTX of a large project for 20 s, and as long again in the recording process, which can be at the same time.
+#[derive(Debug)]
+pub(super) struct Code {
+    /// Each with a name for errors.
+    images: Vec<(String, Vec<u8>)>,
+    loaded: OnceCell<Modules>,
 }
 
 /// The process in which the launchers of a code path run, started when it is needed.
@@ -55,15 +66,20 @@ pub(crate) struct Direct {
 /// A kind of fault, and an explanation.
 pub(crate) type Fault = (Kind, String);
 
+impl Code {
+    /// The modules, which are loaded now if they were not before.
+    pub(super) fn modules(&self, device: &Device) -> Result<&Modules, GpuError> {
+        if let Some(modules) = self.loaded.get() {
+            return Ok(modules);
+        }
+        let modules = Modules::load(device, &self.images)?;
+        Ok(self.loaded.get_or_init(|| modules))
+    }
+}
+
 impl<'a> CodePath<'a> {
-    /// Loads the code of one target, before any recording process is started.
-    pub(crate) fn load(
-        device: &Device,
-        ordinal: usize,
-        project: &Project,
-        target: &'a Target,
-        jit: bool,
-    ) -> Result<Self> {
+    /// Reads the code of one target.
+    pub(crate) fn read(ordinal: usize, project: &Project, target: &'a Target, jit: bool) -> Result<Self> {
         let files = Files::of(project, target)?;
         let mut images = Vec::new();
         for unit in &target.units {
@@ -73,7 +89,12 @@ impl<'a> CodePath<'a> {
         }
         let unfit = exports::interposed(&target.library)?.map(|what| (Kind::Interposes, what));
         let process = Process { target, ordinal, recorder: None, files, unfit, ended: 0 };
-        Ok(Self { target, jit, modules: Modules::load(device, &images)?, process })
+        Ok(Self { target, jit, code: Code { images, loaded: OnceCell::new() }, process })
+    }
+
+    /// The device code, loaded.
+    pub(crate) fn modules(&self, device: &Device) -> Result<&Modules, GpuError> {
+        self.code.modules(device)
     }
 
     /// `sm_90`, or `compute_75 through the driver's compiler`.
@@ -82,7 +103,7 @@ impl<'a> CodePath<'a> {
     }
 
     /// The device variables of the modules, with their contents before the first launch.
-    pub(crate) fn state(&self) -> Result<State> {
+    pub(crate) fn state(&self, device: &Device) -> Result<State> {
         let mut names = Vec::new();
         for unit in &self.target.units {
             let cubin = std::fs::read(&unit.cubin).with_context(|| format!("reading {}", unit.cubin.display()))?;
@@ -90,7 +111,7 @@ impl<'a> CodePath<'a> {
         }
         names.sort();
         names.dedup();
-        Ok(self.modules.state(&names)?)
+        Ok(self.modules(device)?.state(&names)?)
     }
 
     /// As [`Process::record`], and looks for the kernels in the code.
@@ -99,13 +120,14 @@ impl<'a> CodePath<'a> {
     /// Errors of the harness; faults of the candidate are in the result.
     pub(crate) fn record(
         &mut self,
+        device: &Device,
         launcher: &str,
-        bound: &Bound,
-        layout: &Layout,
+        (bound, layout): (&Bound, &Layout),
         bases: &[u64],
     ) -> Result<Result<Vec<Recording>, Fault>> {
         let recorded = self.process.record(launcher, bound, layout, bases)?;
-        Ok(recorded.and_then(|recordings| foreign(&self.modules, &recordings).map_or(Ok(recordings), Err)))
+        let modules = self.modules(device)?;
+        Ok(recorded.and_then(|recordings| foreign(modules, &recordings).map_or(Ok(recordings), Err)))
     }
 }
 

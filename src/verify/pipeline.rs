@@ -10,11 +10,14 @@ use anyhow::{Result, bail};
 use super::case::{Asked, CaseOutcome, Launched, Listed, Prepared};
 use crate::base::{cores, memory};
 
-/// Bytes of slots that the host holds at a time, if it has the memory; a case that is larger is processed alone. With
-/// more, page faults on new memory take longer than the work on it.
-const MOST_BYTES: u64 = 3 << 30;
-/// One path may hold this part of the host's memory. With four paths at once, half of the memory is left to others.
+/// Bytes of slots that the host holds at a time of the first path of a project, if it has the memory; a case that is larger is processed
+/// alone. With more, page faults on new memory, which each process has anew, take longer than the work on it.
+const MOST_BYTES: u64 = 4 << 30;
+/// The first path may hold this part of the host's memory.
 const SHARES: u64 = 8;
+/// Each of the others, whose large cases have one launch, may hold this part of what the first may. Two projects with four paths each
+/// hold less than half of the memory.
+const OTHERS: u64 = 4;
 
 /// The stages of a case but the two that work on one case at a time. Drawing and judging run on several threads.
 pub(super) struct Stages<'a> {
@@ -22,6 +25,8 @@ pub(super) struct Stages<'a> {
     pub(super) bytes: &'a (dyn Fn(&Listed) -> u64 + Sync),
     pub(super) draw: &'a (dyn Fn(&Listed) -> Result<Option<Prepared>> + Sync),
     pub(super) judge: &'a (dyn Fn(&Listed, Launched) -> Result<CaseOutcome> + Sync),
+    /// Whether most cases are judged by another path.
+    pub(super) hears: bool,
     /// Threads that draw, and threads that judge.
     pub(super) threads: [usize; 2],
 }
@@ -33,10 +38,10 @@ pub(super) fn threads(hears: bool) -> [usize; 2] {
     [some, if hears { some } else { (cores() / 2).clamp(1, 8) }]
 }
 
-/// The share of this machine's memory that one code path may hold, at most [`MOST_BYTES`].
-fn most_bytes() -> u64 {
+/// The bytes that one code path may hold.
+fn most_bytes(hears: bool) -> u64 {
     let memory = memory().unwrap_or(MOST_BYTES);
-    (memory / SHARES).min(MOST_BYTES)
+    (memory / SHARES).min(MOST_BYTES) / if hears { OTHERS } else { 1 }
 }
 
 impl Stages<'_> {
@@ -47,7 +52,7 @@ impl Stages<'_> {
         ask: impl FnMut(&Listed, Option<Prepared>) -> Result<Result<Asked, CaseOutcome>> + Send,
         mut launch: impl FnMut(&Listed, Asked) -> Result<Launched>,
     ) -> Result<Vec<(usize, CaseOutcome)>> {
-        let room = &Room { most: most_bytes(), ..Room::default() };
+        let room = &Room { most: most_bytes(self.hears), ..Room::default() };
         let next = &AtomicUsize::new(0);
         let mut order: Vec<(u64, usize)> = some.iter().map(|index| ((self.bytes)(&cases[*index]), *index)).collect();
         order.sort_unstable();
@@ -254,8 +259,9 @@ mod tests {
 
     #[test]
     fn a_path_holds_a_part_of_the_memory() {
-        let bytes = most_bytes();
+        let bytes = most_bytes(false);
         assert!(bytes > 1 << 20 && bytes <= MOST_BYTES, "{bytes}");
+        assert_eq!(most_bytes(true), bytes / OTHERS);
         for hears in [true, false] {
             assert!(threads(hears).iter().all(|some| (1..=8).contains(some) && *some <= cores()));
         }

@@ -1,6 +1,7 @@
 //! A whole verification: every code path, operation and case.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -40,19 +41,21 @@ pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell)
     let mut beside = Vec::new();
     let mut alike = Vec::new();
     for (index, (target, _)) in paths.iter().enumerate().skip(1) {
-        match same_code(target, &paths[index + 1..])? {
-            Some(older) => alike.push((target.arch, older)),
-            None => beside.push(Beside::start(project, target, others.clone())?),
+        if let Some(older) = same_code(target, &paths[index + 1..])? {
+            alike.push((target.arch, older));
+        } else {
+            let path = worker::CodePath::Arch(target.arch);
+            beside.push((target.arch, Beside::start(project, path, others.clone())?));
         }
     }
-    whole.verdicts = Verdicts::Told(Mutex::new(beside.iter_mut().filter_map(Beside::hears).collect()));
+    whole.verdicts = Verdicts::Told(Mutex::new(beside.iter_mut().filter_map(|(_, other)| other.hears()).collect()));
     let mut lost = false;
     if let Some((target, jit)) = paths.first() {
         lost = whole.code_path(target, *jit, false)?;
     }
-    for mut other in beside {
-        tell(&format!("waiting for the code for sm_{}", other.target.arch));
-        whole.add(other.finish()?);
+    for (arch, other) in beside {
+        tell(&format!("waiting for the code for sm_{arch}"));
+        whole.add(other.finish(&format!("the verification of compute_{arch}"))?);
     }
     let of = |(arch, older)| PathReport { arch, jit: true, code_of: Some(older), ..PathReport::default() };
     whole.report.paths.extend(alike.into_iter().map(of));
@@ -70,26 +73,19 @@ fn same_code(target: &Target, older: &[(&Target, bool)]) -> Result<Option<u32>> 
     Ok(None)
 }
 
-/// Verifies one code path, in a process that another verification or compute-sanitizer started.
-pub(crate) fn run_path(
-    project: &Project,
-    build: &Build,
-    choice: &Choice,
-    path: worker::CodePath,
-) -> Result<VerifyReport> {
+/// Verifies one code path, in a process that another verification or compute-sanitizer started: the code for an architecture, or, for
+/// the tool, the card's machine code.
+pub(crate) fn run_path(project: &Project, build: &Build, choice: &Choice, arch: Option<u32>) -> Result<VerifyReport> {
     memory::keep_what_is_freed();
     let _muffle = Muffle::new();
     let mut run = Run { is_timed: false, ..Run::new(project, build, choice, &|_| {})? };
-    let (wanted, sanitized) = match path {
-        worker::CodePath::Arch(arch) => (Some(arch), false),
-        worker::CodePath::Sanitized => (None, true),
-    };
+    let sanitized = arch.is_none();
     if !sanitized {
         run.verdicts = Verdicts::from(std::io::stdin());
     }
     let mut lost = false;
     for (target, jit) in run.paths(sanitized)? {
-        if wanted.is_none_or(|arch| arch == target.arch) && !lost {
+        if arch.is_none_or(|arch| arch == target.arch) && !lost {
             lost = run.code_path(target, jit, sanitized)?;
         }
     }
@@ -171,13 +167,15 @@ impl<'a> Run<'a> {
     fn code_path(&mut self, target: &Target, jit: bool, sanitized: bool) -> Result<bool> {
         let start = Instant::now();
         (self.tell)(&format!("loading the code for sm_{}", target.arch));
-        let mut path = CodePath::load(&self.device, self.choice.ordinal, self.project, target, jit)?;
+        let mut path = CodePath::read(self.choice.ordinal, self.project, target, jit)?;
         let mut summary = PathReport { arch: target.arch, jit, ..PathReport::default() };
         let operations = &self.project.spec.operations;
         let mut findings: Vec<_> = operations.iter().map(|operation| Findings::new(operation, path.name())).collect();
         let mut lost = !sanitized && self.cases(&mut path, &mut summary, &mut findings)?;
-        // Nothing more is told: the other paths judge what is left by themselves.
-        self.verdicts = Verdicts::Apart;
+        if !lost {
+            // Also where no case needed it: code that does not load is an error.
+            path.modules(&self.device)?;
+        }
         for (operation, findings) in operations.iter().zip(&mut findings) {
             if sanitized && !lost {
                 lost = self.sanitized(&mut path, operation, &mut summary, findings)?;
@@ -207,7 +205,8 @@ impl<'a> Run<'a> {
         Ok(lost)
     }
 
-    /// Checks the cases of all operations, whose findings are in the order of operations; returns whether the context is lost.
+    /// Checks the cases of all operations, whose findings are in the order of operations; returns whether the context is lost. A path
+    /// that hears what the first one left launches a case once or twice, and as often as the first one only if it left other bytes.
     fn cases(&mut self, path: &mut CodePath, summary: &mut PathReport, findings: &mut [Findings]) -> Result<bool> {
         let (project, seed) = (self.project, self.report.seed);
         let is_timed = self.is_timed && self.report.paths.is_empty();
@@ -219,32 +218,66 @@ impl<'a> Run<'a> {
             let listed = chosen.into_iter().enumerate();
             cases.extend(listed.map(|(number, chosen)| Listed { operation, place: (index, number), chosen }));
         }
-        let verdicts = &self.verdicts;
-        let hears = matches!(verdicts, Verdicts::Heard(_));
+        // Nothing more is told after these cases: the other paths judge what is left by themselves.
+        let verdicts = std::mem::take(&mut self.verdicts);
+        let all: Vec<usize> = (0..cases.len()).collect();
+        let mut outcomes = BTreeMap::from_iter(self.launched(path, &cases, &all, &verdicts)?);
+        drop(verdicts);
+        let unlike = outcomes.iter().filter(|(_, outcome)| outcome.unlike);
+        let unlike: Vec<usize> = unlike.map(|(index, _)| *index).collect();
+        if !outcomes.values().any(|outcome| outcome.lost) {
+            for (index, mut outcome) in self.launched(path, &cases, &unlike, &Verdicts::Apart)? {
+                if let Some(before) = outcomes.get_mut(&index) {
+                    outcome.launches += before.launches;
+                    outcome.direct += before.direct;
+                    *before = outcome;
+                }
+            }
+        }
+        let mut lost = false;
+        for (index, outcome) in outcomes {
+            let Listed { operation, place: (place, _), chosen } = &cases[index];
+            self.count_operation(operation, chosen, &outcome);
+            lost |= self.count(&chosen.case, outcome, summary, &mut findings[*place]);
+        }
+        Ok(lost)
+    }
+
+    /// Launches some of the cases, and judges them.
+    fn launched(
+        &mut self,
+        path: &mut CodePath,
+        cases: &[Listed],
+        some: &[usize],
+        verdicts: &Verdicts,
+    ) -> Result<Vec<(usize, CaseOutcome)>> {
+        let (project, seed, hears) = (self.project, self.report.seed, verdicts.are_heard());
         let in_python = |operation: &Operation| matches!(operation.oracle, OracleRef::Python { .. });
         let stages = Stages {
-            bytes: &case::held_bytes,
-            draw: &|Listed { operation, chosen, .. }| Prepared::new((project, operation), chosen, seed, !hears),
+            bytes: &|listed| case::held_bytes(listed, hears),
+            draw: &|Listed { operation, chosen, .. }| Prepared::new((project, operation), chosen, seed, hears),
             judge: &|Listed { operation, place, chosen }, launched| {
                 launched.judge((project, operation, chosen), (verdicts, *place))
             },
+            hears,
             // A reference in Python has processes of its own.
             threads: if project.spec.operations.iter().any(in_python) { [1, 1] } else { pipeline::threads(hears) },
         };
         let name = path.name();
-        let CodePath { modules, process, .. } = path;
+        let CodePath { code, process, .. } = path;
         let mut outcomes = Vec::new();
         // All memory that is reserved is compared after each launch, so that small cases have little. Launches are recorded for an
         // address, which all cases of a group have.
-        for (bytes, group) in case::by_memory(&cases) {
+        for (bytes, group) in case::by_memory(cases, some) {
             self.memory.free();
             let address = self.memory.reserve(&self.device, bytes)?.image.address();
             let ask = |Listed { operation, chosen, .. }: &Listed, prepared: Option<Prepared>| match prepared {
                 Some(prepared) => prepared.ask((operation, chosen), process, address),
                 None => Ok(Err(CaseOutcome { left_to_bench: true, ..CaseOutcome::default() })),
             };
-            let some = stages.run((&cases, &group), ask, |Listed { operation, chosen, .. }, asked| {
+            let some = stages.run((cases, &group), ask, |Listed { operation, chosen, .. }, asked| {
                 (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
+                let modules = code.modules(&self.device)?;
                 asked.launch((&self.device, &self.memory, modules), &chosen.case)
             })?;
             let lost = some.iter().any(|(_, outcome)| outcome.lost);
@@ -253,14 +286,7 @@ impl<'a> Run<'a> {
                 break;
             }
         }
-        outcomes.sort_by_key(|(index, _)| *index);
-        let mut lost = false;
-        for (index, outcome) in outcomes {
-            let Listed { operation, place: (place, _), chosen } = &cases[index];
-            self.count_operation(operation, chosen, &outcome);
-            lost |= self.count(&chosen.case, outcome, summary, &mut findings[*place]);
-        }
-        Ok(lost)
+        Ok(outcomes)
     }
 
     /// Checks that the launcher refuses what kernel.toml says it refuses.

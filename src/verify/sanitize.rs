@@ -51,7 +51,7 @@ pub(crate) fn run(project: &Path, choice: &Choice) -> Result<Vec<ToolResult>> {
     }
     let sanitizer = find()?;
     let (project, choice) = (project.to_path_buf(), choice.clone());
-    let request = Request::Verify(Verify { project, choice, path: CodePath::Sanitized });
+    let request = Request::Verify(Verify { project, choice, path: CodePath::Sanitized, parent: None });
     TOOLS.iter().map(|tool| run_tool(&sanitizer, tool, &request)).collect()
 }
 

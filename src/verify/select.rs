@@ -8,9 +8,39 @@ use super::random::Random;
 use crate::project::{Case, CaseSet, Inputs, Operation};
 use crate::worker::Choice;
 
-/// The indices of the runs that are compared with the oracle; of a large case, the first two of them. Run 1 differs from run 0 only in poison: its outputs are
-/// compared with those of run 0 instead.
+/// The launches of a case that are compared with the oracle, each with inputs of its own.
 pub(super) const COMPARED: [usize; 3] = [0, 2, 3];
+/// The launch with the inputs of the first one and another poison: its outputs are compared with those of the first.
+pub(super) const AGAIN: usize = 1;
+
+/// Slots of this size, but for those of the bench's shapes, have fewer inputs: small cases show what depends on the inputs alone.
+const FEWER: u64 = 1 << 21;
+/// Slots of this size are drawn on several threads. Those of the bench's shapes have one set of inputs: the bench draws others for each
+/// round, and compares slots of them as well.
+pub(super) const LARGE: u64 = 1 << 24;
+
+/// The launches of a case whose slot has so many bytes. `timed`: it was added because the bench times its shape. `hears`: they are
+/// compared with what another path left; then they are one or two, of different inputs, and drawn anew each time.
+pub(super) fn launches(bytes: u64, timed: bool, hears: bool) -> Vec<usize> {
+    if !hears {
+        return (0..match bytes {
+            LARGE.. if timed => 2,
+            FEWER.. if !timed || bytes >= LARGE => 3,
+            _ => 4,
+        })
+            .collect();
+    }
+    let random = &mut Random::unforeseen();
+    let few = bytes >= FEWER;
+    let mut some = COMPARED[..if few { 2 } else { 3 }].to_vec();
+    random.shuffle(&mut some);
+    some.truncate(if few { 1 } else { 2 });
+    some.sort_unstable();
+    if some[0] == COMPARED[0] && random.below(2) == 0 {
+        some[0] = AGAIN;
+    }
+    some
+}
 
 impl Choice {
     /// The cases of an operation, from one of its lists, that the options choose.
@@ -117,6 +147,8 @@ fn direct(cases: &[Case], random: &mut Random) -> Vec<Option<usize>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const TOML: &str = r#"
@@ -149,6 +181,21 @@ rows = [9, 4096]
     fn operation(more: &str) -> Operation {
         let text = TOML.replace("flops", &format!("{more}\nflops"));
         crate::project::Project::of(&text).unwrap().spec.operations.remove(0)
+    }
+
+    #[test]
+    fn a_case_has_the_launches_of_its_size_and_any_of_them_can_be_compared_with_another_path() {
+        let all = |bytes, hears| (0..500).map(|_| launches(bytes, false, hears)).collect::<BTreeSet<_>>();
+        let of = |some: &[&[usize]]| some.iter().map(|some| some.to_vec()).collect::<BTreeSet<_>>();
+        for (bytes, alone, heard) in [
+            (FEWER - 1, [0, 1, 2, 3].as_slice(), of(&[&[0, 2], &[0, 3], &[1, 2], &[1, 3], &[2, 3]])),
+            (FEWER, &[0, 1, 2], of(&[&[0], &[1], &[2]])),
+            (LARGE, &[0, 1, 2], of(&[&[0], &[1], &[2]])),
+        ] {
+            assert_eq!((all(bytes, false), all(bytes, true)), (of(&[alone]), heard), "{bytes}");
+        }
+        let timed = |bytes| launches(bytes, true, false).len();
+        assert_eq!([timed(FEWER - 1), timed(LARGE - 1), timed(LARGE)], [4, 4, 2]);
     }
 
     #[test]

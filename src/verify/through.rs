@@ -62,7 +62,7 @@ pub(crate) fn verify(
     let mut findings = Findings::new(operation, path.to_owned());
     let random = &mut Random::new(fresh_seed(), 0);
     for chosen in select::verified(choice, operation, (seed, false), random)? {
-        let Some(prepared) = Prepared::new((project, operation), &chosen, seed, true)? else { continue };
+        let Some(prepared) = Prepared::new((project, operation), &chosen, seed, false)? else { continue };
         let outcome = match prepared.call(operation, &chosen.case, call)? {
             Ok(called) => called.judge((project, operation, &chosen), (&Verdicts::Apart, (0, 0)))?,
             Err(Unanswered::Absent(why)) => {

@@ -1,7 +1,7 @@
 //! What was found of each case on the first code path, as the processes that verify the others hear it. All paths have the same inputs:
 //! one that leaves the same bytes is right or wrong as the first one is, and the oracle computes once for all of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::ChildStdin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,10 +14,10 @@ pub(super) type Place = (usize, usize);
 /// What was found of a case.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(super) struct Verdict {
-    /// Digests of the results that each launch left. None: something was wrong, or nothing was compared, and every path is judged by
-    /// itself.
-    pub(super) left: Option<Vec<String>>,
-    /// Elements that were compared with the oracle.
+    /// Digests of the results that launches left, by the numbers of the launches. Empty: something was wrong, or nothing was compared,
+    /// and every path is judged by itself.
+    pub(super) left: BTreeMap<usize, Vec<String>>,
+    /// Elements of each launch that were compared with the oracle.
     pub(super) elements: u64,
     /// The largest error in units of its budget.
     pub(super) worst: f64,
@@ -66,15 +66,21 @@ impl Verdicts {
 
     /// Whether somebody hears them.
     pub(super) fn are_told(&self) -> bool {
-        matches!(self, Self::Told(_))
+        matches!(self, Self::Told(others) if !others.lock().unwrap_or_else(PoisonError::into_inner).is_empty())
     }
 
-    /// The verdict of the first path, once it has arrived; none if there is none, or never will be.
-    pub(super) fn hear(&self, place: Place) -> Option<Verdict> {
-        let Self::Heard(heard) = self else { return None };
+    /// Whether those of another process arrive here.
+    pub(super) fn are_heard(&self) -> bool {
+        matches!(self, Self::Heard(_))
+    }
+
+    /// The verdict of the first path, once it has arrived; an empty one if there is none, or never will be.
+    pub(super) fn hear(&self, place: Place) -> Verdict {
+        let Self::Heard(heard) = self else { return Verdict::default() };
         let state = heard.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |state: &mut State| !state.ended && !state.known.contains_key(&place);
-        heard.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner).known.remove(&place)
+        let mut state = heard.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+        state.known.remove(&place).unwrap_or_default()
     }
 
     /// Writes a verdict to those who hear them.
@@ -102,22 +108,22 @@ mod tests {
     fn a_verdict_is_waited_for_until_there_are_no_more() {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
         let heard = Verdicts::from(reader);
-        let verdict = |worst| Verdict { left: Some(vec!["a".to_owned()]), elements: 7, worst };
+        let verdict = |worst| Verdict { left: BTreeMap::from([(2, vec!["a".to_owned()])]), elements: 7, worst };
         let mut line = |place: Place, worst| {
             let text = serde_json::to_string(&(place, verdict(worst))).expect("JSON");
             writeln!(writer, "{text}").expect("a reader");
         };
         line((0, 1), 0.25);
         line((1, 0), 0.5);
-        assert_eq!(heard.hear((1, 0)), Some(verdict(0.5)));
-        assert_eq!(heard.hear((0, 1)), Some(verdict(0.25)));
+        assert_eq!(heard.hear((1, 0)), verdict(0.5));
+        assert_eq!(heard.hear((0, 1)), verdict(0.25));
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| heard.hear((2, 2)));
             line((2, 2), 0.75);
-            assert_eq!(waits.join().ok(), Some(Some(verdict(0.75))));
+            assert_eq!(waits.join().ok(), Some(verdict(0.75)));
         });
         drop(writer);
-        assert_eq!(heard.hear((3, 0)), None);
-        assert_eq!(Verdicts::Apart.hear((0, 0)), None);
+        assert_eq!(heard.hear((3, 0)), Verdict::default());
+        assert!(!Verdicts::Apart.are_heard() && !Verdicts::Apart.are_told() && heard.are_heard());
     }
 }

@@ -451,7 +451,8 @@ fn all_code_paths_are_verified_and_each_has_its_own_findings() {
     let report = on_a_newer_card("");
     assert!(report.passed(), "{:?}", report.findings);
     let all: Vec<_> = report.paths.iter().map(|path| (path.cases, path.launches, path.elements)).collect();
-    assert_eq!(all, [(1, 4, 3 * 500); 3]);
+    // What the first one left is compared with two launches of each other one.
+    assert_eq!(all, [(1, 4, 3 * 500), (1, 2, 2 * 500), (1, 2, 2 * 500)]);
     assert_eq!(report.operations[0].cases, 3);
 
     let report = on_a_newer_card("if (STAND_IN_ARCH == 80) a.eps = 1;");
@@ -475,7 +476,7 @@ fn what_differs_from_the_first_code_path_is_judged_by_itself() {
     let report = on_a_newer_card("if (STAND_IN_ARCH == 80) a.eps *= 1.2f;");
     assert!(report.passed(), "{:?}", report.findings);
     let all: Vec<_> = report.paths.iter().map(|path| (path.elements, path.worst.to_bits())).collect();
-    assert_eq!((all[0], all[1].0), (all[2], 1500));
+    assert_eq!((all[0].0, all[1].0, all[2]), (1500, 1500, (1000, all[0].1)));
     assert_ne!(all[0].1, all[1].1);
     // What is written beside the results is each path's own.
     let report = on_a_newer_card("if (STAND_IN_ARCH == 75 && blockIdx.x == 0) a.out[-1] = 3;");
@@ -489,7 +490,7 @@ fn what_differs_from_the_first_code_path_is_judged_by_itself() {
 fn a_code_path_with_the_code_of_another_is_not_run() {
     let report = verified_on_a_newer_card("");
     let all: Vec<_> = report.paths.iter().map(|path| (path.arch, path.code_of, path.elements)).collect();
-    assert_eq!(all, [(90, None, 1500), (80, Some(75), 0), (75, None, 1500)]);
+    assert_eq!(all, [(90, None, 1500), (80, Some(75), 0), (75, None, 1000)]);
     assert_eq!(report.operations[0].cases, 2);
 }
 
@@ -528,7 +529,14 @@ fn a_code_path_that_loses_the_context_does_not_take_the_others_with_it() {
         let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.path.as_str())).collect();
         assert_eq!(found, [(Kind::LaunchFailed, path)]);
         for path in &report.paths {
-            assert_eq!((path.launches, path.elements), if path.arch == arch { (0, 0) } else { (4, 1500) });
+            let expected = match (path.arch, arch) {
+                (path, lost) if path == lost => (0, 0),
+                (90, _) => (4, 1500),
+                // With a first path that told nothing, all launches follow the two.
+                (_, 90) => (6, 1500),
+                _ => (2, 1000),
+            };
+            assert_eq!((path.launches, path.elements), expected, "{} without {arch}", path.arch);
         }
     }
 }
@@ -758,4 +766,80 @@ fn waits(run: &Path) -> (usize, f64) {
         idle + (to - at).max(0.0)
     };
     (waits.len(), waits.iter().map(idle).fold(0.0, f64::max))
+}
+
+/// The names of the projects and the groups of checks in the lines that `ci` prints, in their order.
+fn groups(lines: &[u8]) -> String {
+    let mut groups: Vec<String> = Vec::new();
+    for line in String::from_utf8_lossy(lines).lines() {
+        let mut words = line.split_whitespace();
+        let group = match (words.next(), words.next()) {
+            (Some("✓" | "✗" | "–"), Some(group)) => group.to_owned(),
+            (Some("candidate"), _) => "of:candidate".to_owned(),
+            _ => continue,
+        };
+        if groups.last() != Some(&group) {
+            groups.push(group);
+        }
+    }
+    groups.join(" ")
+}
+
+#[test]
+fn what_is_timed_has_the_card_for_itself_after_all_projects_are_verified() {
+    let projects = [written("", "3"), written("if (a.width > 1) a.eps = 1;", "3"), written("", "4")];
+    let command = || {
+        let mut process = place().command();
+        process.env("STAND_IN_ARCH", "80").arg("ci");
+        process
+    };
+    let ci = |options: &[&str]| {
+        let mut process = command();
+        process.args(options).args(projects.iter().map(tempfile::TempDir::path)).output().unwrap()
+    };
+    let report: serde_json::Value = serde_json::from_slice(&ci(&["--json"]).stdout).unwrap();
+    let status = |project: usize, group: &str| {
+        let checks = report["projects"][project]["checks"].as_array().unwrap();
+        let some = checks.iter().filter(|check| check["group"] == group);
+        some.map(|check| check["status"].as_str().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let expected = [("passed", "passed"), ("failed", "skipped"), ("passed", "passed")];
+    for (project, (verify, bench)) in expected.into_iter().enumerate() {
+        assert_eq!(report["projects"][project]["dir"], projects[project].path().to_str().unwrap());
+        assert_eq!(status(project, "verify"), BTreeSet::from([verify]));
+        assert_eq!(status(project, "bench"), BTreeSet::from([bench]));
+    }
+    // Of one project the cases follow, of several they are last. A failed check is not among these lines.
+    let heads = "of:candidate read build budgets evidence verify";
+    let mut alone = command();
+    let alone = alone.arg(projects[0].path()).output().unwrap();
+    assert_eq!(groups(&alone.stdout), format!("{heads} bench"));
+    let of_some = [projects[0].path(), projects[2].path()];
+    let some = command().args(of_some).output().unwrap();
+    assert_eq!(groups(&some.stdout), format!("{heads} {heads} of:candidate bench of:candidate bench"));
+}
+
+#[test]
+fn a_verification_ends_with_the_run_that_waits_for_it() {
+    let project = written("timespec time = {0, 20000000};\n  nanosleep(&time, nullptr);", "3");
+    let path = project.path().to_str().unwrap();
+    let workers = || {
+        let all = fs::read_dir("/proc").unwrap().filter_map(|one| fs::read(one.ok()?.path().join("cmdline")).ok());
+        let texts = all.map(|line| String::from_utf8_lossy(&line).into_owned());
+        texts.filter(|line| line.contains("__worker") && line.contains(path)).count()
+    };
+    let within = |what: &str, holds: &dyn Fn() -> bool| {
+        let start = std::time::Instant::now();
+        while !holds() {
+            assert!(start.elapsed().as_secs() < 60, "{what}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    let mut process = place().command();
+    process.env("STAND_IN_ARCH", "90").arg("ci").arg(path).stdout(std::process::Stdio::null());
+    let mut ci = process.spawn().unwrap();
+    within("nothing is verified", &|| workers() >= 2);
+    ci.kill().unwrap();
+    ci.wait().unwrap();
+    within("a verification goes on", &|| workers() == 0);
 }
