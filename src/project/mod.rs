@@ -91,13 +91,17 @@ pub struct Project {
 impl Project {
     /// One that the text of its kernel.toml describes, with an empty source.
     pub(crate) fn of(kernel: &str) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
+        Self::written(tempfile::tempdir()?.path(), kernel)
+    }
+
+    /// The same, in a folder that stays.
+    pub(crate) fn written(folder: &Path, kernel: &str) -> anyhow::Result<Self> {
         let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nbackends = [\"cuda\"]\n\
                      [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
         for (name, text) in [("kernel.toml", kernel), ("build.toml", build), ("copy.cu", "")] {
-            std::fs::write(folder.path().join(name), text)?;
+            std::fs::write(folder.join(name), text)?;
         }
-        Self::open(folder.path())
+        Self::open(folder)
     }
 }
 

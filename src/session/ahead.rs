@@ -19,8 +19,16 @@ use crate::verify::VerifyReport;
 
 /// Cores that a verification keeps busy, about.
 const CORES: usize = 8;
+/// Bytes of device memory for a verification: its code paths, four at most, reserve some 2 GB each for the largest shapes.
+const MEMORY: u64 = 16 << 30;
 /// Verifications at a time, at most: with more, they wait for each other's turns on the card.
 const MOST: usize = 2;
+
+/// How many projects are verified at a time on a card, by a machine with so many cores.
+fn at_a_time(card: &Card, cores: usize) -> usize {
+    let room = usize::try_from(card.memory_bytes / MEMORY).unwrap_or(MOST);
+    (cores / CORES).min(room).clamp(1, MOST)
+}
 
 /// A machine that works ahead: a build waits until the objects of its project are in the cache, and a verification for the one that
 /// is under way.
@@ -55,7 +63,7 @@ impl<'a, L: Lab + Sync> Ahead<'a, L> {
     pub(crate) fn of<T>(lab: &'a L, dirs: &[PathBuf], checks: impl FnOnce(&Self) -> T) -> T {
         // Canonical, like the roots of projects. A folder that cannot be read is neither compiled nor verified ahead.
         let dirs: Vec<PathBuf> = dirs.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
-        let verifying = if lab.card().is_ok() { (cores() / CORES).clamp(1, MOST) } else { 0 };
+        let verifying = lab.card().map_or(0, |card| at_a_time(&card, cores()));
         let to_verify = if verifying > 0 { dirs.as_slice() } else { &[] };
         let verified = to_verify.iter().map(|dir| (dir.clone(), None)).collect();
         let state = Mutex::new(State { compiled: 0, verified });
@@ -162,5 +170,149 @@ impl<L: Lab + Sync> Lab for Ahead<'_, L> {
     }
     fn bench(&self, project: &Project, build: &Build) -> anyhow::Result<BenchReport> {
         self.lab.bench(project, build)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test")]
+mod tests {
+    use super::*;
+
+    const TOML: &str = r#"
+format = 1
+[[operation]]
+name = "transpose"
+launcher = "transpose_launch"
+oracle = "transpose"
+dtypes = ["f32"]
+bytes = "8 * rows"
+flops = "0"
+arguments = [
+  { tensor = "x", role = "input", shape = ["1", "rows", "1"] },
+  { tensor = "out", role = "output", shape = ["1", "1", "rows"] },
+  { scalars = ["rows"], type = "i64" },
+  { stream = true },
+]
+[[operation.verify]]
+rows = [3]
+"#;
+
+    /// A machine that notes what it does, and compiles slowly. Each verification has another error.
+    struct Noting {
+        card: Result<Card, String>,
+        done: Mutex<Vec<String>>,
+    }
+
+    impl Noting {
+        fn new(card: Result<Card, String>) -> Self {
+            Self { card, done: Mutex::default() }
+        }
+
+        fn note(&self, what: &str, project: &Project) -> String {
+            let mut done = self.done.lock().unwrap();
+            done.push(format!("{what} {}", project.root.file_name().unwrap().display()));
+            format!("{} is number {}", project.root.display(), done.len())
+        }
+
+        fn times(&self, what: &str) -> usize {
+            self.done.lock().unwrap().iter().filter(|done| *done == what).count()
+        }
+    }
+
+    impl Lab for Noting {
+        fn card(&self) -> Result<Card, String> {
+            self.card.clone()
+        }
+        fn toolchain(&self) -> Result<Toolchain, String> {
+            let (version, origin) = (Toolchain::PINNED.to_owned(), "PATH".to_owned());
+            Ok(Toolchain { nvcc: PathBuf::from("nvcc"), version, origin, library_dirs: Vec::new() })
+        }
+        fn pinned(&self) -> Result<Toolchain, String> {
+            self.toolchain()
+        }
+        fn build(&self, project: &Project, _: &[u32], toolchain: &Toolchain) -> anyhow::Result<Build> {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            self.note("build", project);
+            Ok(Build { compiler: toolchain.version.clone(), targets: Vec::new(), compiled: 0 })
+        }
+        fn device_digest(&self, _: &Build) -> anyhow::Result<String> {
+            anyhow::bail!("nothing is digested")
+        }
+        fn torch(&self, _: &Project, _: Option<&PathBuf>, _: bool, _: &mut dyn FnMut(Check)) {}
+        fn verify(&self, project: &Project, _: &Build) -> anyhow::Result<VerifyReport> {
+            anyhow::bail!("{}", self.note("verify", project))
+        }
+        fn bench(&self, _: &Project, _: &Build) -> anyhow::Result<BenchReport> {
+            anyhow::bail!("nothing is timed")
+        }
+    }
+
+    fn card(memory_bytes: u64) -> Card {
+        let text = format!(
+            r#"{{"name": "a card", "arch": 90, "sms": 1, "l2_bytes": 1, "memory_bytes": {memory_bytes}, "driver": null,
+                "cuda": "13.0", "peak_gbs": null}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    fn folders(names: &[&str]) -> (tempfile::TempDir, Vec<PathBuf>) {
+        let all = tempfile::tempdir().unwrap();
+        let dirs: Vec<PathBuf> = names.iter().map(|name| all.path().join(name)).collect();
+        for dir in &dirs {
+            std::fs::create_dir(dir).unwrap();
+            Project::written(dir, TOML).unwrap();
+        }
+        (all, dirs)
+    }
+
+    fn said(lab: &impl Lab, dir: &Path) -> String {
+        let project = Project::open(dir).unwrap();
+        let build = lab.build(&project, &[], &lab.toolchain().unwrap()).unwrap();
+        lab.verify(&project, &build).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_project_is_verified_once_after_it_is_compiled_and_its_checks_get_what_was_found() {
+        let (_all, dirs) = folders(&["a", "b", "c"]);
+        let lab = Noting::new(Ok(card(MEMORY)));
+        let found: Vec<String> = Ahead::of(&lab, &dirs, |ahead| dirs.iter().map(|dir| said(ahead, dir)).collect());
+        for (dir, found) in dirs.iter().zip(found) {
+            let name = dir.file_name().unwrap().to_str().unwrap();
+            assert_eq!(lab.times(&format!("verify {name}")), 1);
+            let done = lab.done.lock().unwrap();
+            let place = done.iter().position(|done| *done == format!("verify {name}")).unwrap();
+            assert_eq!(found, format!("{} is number {}", dir.canonicalize().unwrap().display(), place + 1));
+            assert!(done[..place].contains(&format!("build {name}")), "{done:?}");
+        }
+    }
+
+    #[test]
+    fn what_changed_or_was_not_verified_ahead_is_verified_for_its_checks() {
+        let (_all, dirs) = folders(&["a", "b"]);
+        let lab = Noting::new(Ok(card(MEMORY)));
+        Ahead::of(&lab, &dirs[..1], |ahead| {
+            drop(ahead.wait(|state| state.verified.values().any(Option::is_none)));
+            std::fs::write(dirs[0].join("kernel.toml"), TOML.replace("rows = [3]", "rows = [4]")).unwrap();
+            for dir in &dirs {
+                said(ahead, dir);
+            }
+        });
+        assert_eq!([lab.times("verify a"), lab.times("verify b")], [2, 1]);
+        // A folder that is no project any more keeps nobody waiting.
+        std::fs::remove_file(dirs[0].join("kernel.toml")).unwrap();
+        Ahead::of(&lab, &dirs, |ahead| said(ahead, &dirs[1]));
+        assert_eq!([lab.times("verify a"), lab.times("verify b")], [2, 2]);
+        let none = Noting::new(Err("no card".to_owned()));
+        Ahead::of(&none, &dirs[1..], |_| ());
+        assert_eq!([none.times("build b"), none.times("verify b")], [1, 0]);
+    }
+
+    #[test]
+    fn as_many_are_verified_at_a_time_as_cores_and_memory_allow() {
+        for (cores, memory, expected) in
+            [(2, MEMORY * 9, 1), (15, MEMORY * 9, 1), (16, MEMORY * 9, 2), (64, MEMORY * 9, 2), (64, MEMORY * 2 - 1, 1)]
+        {
+            assert_eq!(at_a_time(&card(memory), cores), expected, "{cores} {memory}");
+        }
     }
 }
