@@ -529,14 +529,15 @@ fn a_code_path_that_loses_the_context_does_not_take_the_others_with_it() {
         let found: Vec<_> = report.findings.iter().map(|finding| (finding.kind, finding.path.as_str())).collect();
         assert_eq!(found, [(Kind::LaunchFailed, path)]);
         for path in &report.paths {
+            // Launches, elements, and launches outside of capture.
             let expected = match (path.arch, arch) {
-                (path, lost) if path == lost => (0, 0),
-                (90, _) => (4, 1500),
+                (path, lost) if path == lost => (0, 0, 0),
+                (90, _) => (4, 1500, 1),
                 // With a first path that told nothing, all launches follow the two.
-                (_, 90) => (6, 1500),
-                _ => (2, 1000),
+                (_, 90) => (6, 1500, 2),
+                _ => (2, 1000, 1),
             };
-            assert_eq!((path.launches, path.elements), expected, "{} without {arch}", path.arch);
+            assert_eq!((path.launches, path.elements, path.direct), expected, "{} without {arch}", path.arch);
         }
     }
 }
