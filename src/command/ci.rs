@@ -16,7 +16,7 @@ use crate::cli::project::Ci;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::{Output, file, junit, style, summary};
 use crate::session::ahead::Ahead;
-use crate::session::checks::{self, Wanted};
+use crate::session::checks::{self, Checked, Wanted};
 use crate::session::machine::{Here, Lab};
 
 /// Checks every project, in the order given; continues after a failure.
@@ -51,7 +51,8 @@ struct SoFar {
     suites: Vec<Suite>,
     /// The one that is under way.
     now: usize,
-    /// The folders of those that are verified and still to be timed.
+    /// The folders of those that are to be verified, and of those that are to be timed.
+    unverified: Vec<String>,
     untimed: Vec<String>,
 }
 
@@ -78,7 +79,9 @@ fn on_a_stop(so_far: &Arc<Mutex<SoFar>>, run: &Run) -> Result<()> {
             [] => String::new(),
             _ => format!("; {what}: {}", dirs.join(", ")),
         };
-        let rest = named("not begun", &dirs[so_far.suites.len()..]) + &named("not timed", &so_far.untimed);
+        let mut rest = named("not begun", &dirs[so_far.suites.len()..]);
+        rest += &named("not verified", &so_far.unverified);
+        rest += &named("not timed", &so_far.untimed);
         if so_far.suites.is_empty() {
             // A report without a failure would say that all is well.
             so_far.suites.extend(dirs.first().map(|dir| of_folder(dir.clone())));
@@ -128,8 +131,8 @@ fn is_project(dir: &Path) -> Result<()> {
 }
 
 impl Run {
-    /// Checks the projects on any [`Lab`], and times them when all are verified: two can be verified at a time, and what is timed needs
-    /// the card for itself. `so_far` has the checks that have ended, at any time.
+    /// Checks the projects on any [`Lab`]: all without a card, then, as their verifications end, with it; and times them when all are
+    /// verified, for what is timed needs the card for itself. `so_far` has the checks that have ended, at any time.
     fn on(&self, lab: &dyn Lab, so_far: &Mutex<SoFar>) -> ExitCode {
         let (arguments, output) = (&self.arguments, self.output);
         let wanted = Wanted {
@@ -149,13 +152,24 @@ impl Run {
                 suite.checks.push(check.clone());
             }
         };
-        let ended = |index: usize, suite: &Suite| {
-            output.line(format!("  {}", style::faint(times(suite))));
-            output.line("");
-            locked().suites[index].clone_from(suite);
-        };
         let several = arguments.dirs.len() > 1;
-        let mut to_time = Vec::new();
+        // Of several projects, the checks of each begin with its name again.
+        let again = |index: usize, suite: &Suite| {
+            locked().now = index;
+            if several {
+                head(suite, output);
+            }
+        };
+        let ended = |index: usize, checked: &Checked| {
+            if checked.next.is_none() {
+                output.line(format!("  {}", style::faint(times(&checked.suite))));
+            }
+            if several || checked.next.is_none() {
+                output.line("");
+            }
+            locked().suites[index].clone_from(&checked.suite);
+        };
+        let mut to_verify = Vec::new();
         for (index, dir) in arguments.dirs.iter().enumerate() {
             let mut started = |suite: &Suite| {
                 head(suite, output);
@@ -164,21 +178,30 @@ impl Run {
                 so_far.now = index;
             };
             let checked = checks::suite(lab, dir, &wanted, &mut started, &mut tell);
-            if several || checked.to_time.is_none() {
-                ended(index, &checked.suite);
+            ended(index, &checked);
+            if checked.next.is_some() {
+                locked().unverified.push(checked.suite.dir.clone());
+                to_verify.push((index, checked));
             }
-            if checked.to_time.is_some() {
-                locked().untimed.push(checked.suite.dir.clone());
+        }
+        let mut to_time = Vec::new();
+        while !to_verify.is_empty() {
+            let projects: Vec<_> =
+                to_verify.iter().filter_map(|(_, checked)| checked.next.as_ref()).map(|(project, _)| project).collect();
+            let first = lab.verified_first(&projects);
+            let (index, checked) = to_verify.remove(first);
+            again(index, &checked.suite);
+            let checked = checked.verified(lab, &mut tell);
+            ended(index, &checked);
+            let dir = locked().unverified.remove(first);
+            if checked.next.is_some() {
+                locked().untimed.push(dir);
                 to_time.push((index, checked));
             }
         }
         for (index, checked) in to_time {
-            locked().now = index;
-            if several {
-                head(&checked.suite, output);
-            }
-            let suite = checked.timed(lab, &mut tell);
-            ended(index, &suite);
+            again(index, &checked.suite);
+            ended(index, &checked.timed(lab, &mut tell));
             locked().untimed.remove(0);
         }
         let so_far = locked();

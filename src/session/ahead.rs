@@ -48,6 +48,13 @@ struct State {
     verified: HashMap<PathBuf, Option<Found>>,
 }
 
+impl State {
+    /// Whether it is verified, or will be.
+    fn is_under_way(&self, project: &Project) -> bool {
+        matches!(self.verified.get(&project.root), Some(None))
+    }
+}
+
 /// What a verification found, and digests of the project's texts.
 struct Found {
     report: anyhow::Result<VerifyReport>,
@@ -160,9 +167,12 @@ impl<L: Lab + Sync> Lab for Ahead<'_, L> {
     fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check)) {
         self.lab.torch(project, python, required, tell);
     }
+    fn verified_first(&self, projects: &[&Project]) -> usize {
+        let ended = |state: &State| projects.iter().position(|project| !state.is_under_way(project));
+        ended(&self.wait(|state| ended(state).is_none())).unwrap_or(0)
+    }
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport> {
-        let under_way = |state: &State| matches!(state.verified.get(&project.root), Some(None));
-        match self.wait(under_way).verified.remove(&project.root) {
+        match self.wait(|state| state.is_under_way(project)).verified.remove(&project.root) {
             Some(Some(found)) if found.texts == texts(project) => found.report,
             // Changed in the meantime, or not verified ahead.
             _ => self.lab.verify(project, build),
@@ -284,6 +294,20 @@ rows = [3]
             assert_eq!(found, format!("{} is number {}", dir.canonicalize().unwrap().display(), place + 1));
             assert!(done[..place].contains(&format!("build {name}")), "{done:?}");
         }
+    }
+
+    #[test]
+    fn what_was_verified_first_is_known() {
+        let (_all, dirs) = folders(&["a", "b"]);
+        let lab = Noting::new(Ok(card(MEMORY)));
+        Ahead::of(&lab, &dirs, |ahead| {
+            let [a, b] = [0, 1].map(|index| Project::open(&dirs[index]).unwrap());
+            drop(ahead.wait(|state| !matches!(state.verified.get(&a.root), Some(Some(_)))));
+            let first = ahead.verified_first(&[&b, &a]);
+            assert!(first == 1 || lab.times("verify b") == 1, "{first}");
+            assert_eq!(ahead.verified_first(&[&a]), 0);
+            assert_eq!(ahead.verified_first(&[&b]), 0);
+        });
     }
 
     #[test]

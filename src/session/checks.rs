@@ -1,5 +1,5 @@
-//! The checks of one project: read, check, build, budgets, evidence, torch; where there is a card verify, and, when nothing else uses
-//! it, bench.
+//! The checks of one project: read, check, build, budgets, evidence, torch; then, where there is a card, verify; and, when nothing
+//! else uses it, bench.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,30 +36,50 @@ pub struct Wanted<'a> {
     pub signers: Option<&'a Path>,
 }
 
-/// The checks of a project that have ended, all but those of timing.
+/// The checks of a project that have ended.
 pub(crate) struct Checked {
     pub(crate) suite: Suite,
-    /// What is to be timed when nothing else uses the card.
-    pub(crate) to_time: Option<(Project, Build)>,
+    /// What is to be verified, or timed, next.
+    pub(crate) next: Option<(Project, Build)>,
 }
 
 impl Checked {
-    /// Times what is to be timed, and returns the whole suite.
-    pub(crate) fn timed(self, lab: &dyn Lab, tell: &mut dyn FnMut(&Check)) -> Suite {
-        let Self { mut suite, to_time } = self;
-        if let Some((project, build)) = to_time {
-            let start = Instant::now();
-            let mut checks = Checks::new(tell);
-            on_the_card(lab, &project, &build, &mut checks);
-            suite.checks.extend(checks.done);
-            suite.stages.insert("bench".to_owned(), start.elapsed().as_secs_f64());
-            suite.seconds += start.elapsed().as_secs_f64();
-        }
-        suite
+    /// Verifies the project, or takes what was found ahead.
+    pub(crate) fn verified(self, lab: &dyn Lab, tell: &mut dyn FnMut(&Check)) -> Self {
+        self.continued("verify", tell, |project, build, checks| verify(lab, project, build, checks))
+    }
+
+    /// Times the project.
+    pub(crate) fn timed(self, lab: &dyn Lab, tell: &mut dyn FnMut(&Check)) -> Self {
+        self.continued("bench", tell, |project, build, checks| {
+            bench(lab, project, build, checks);
+            false
+        })
+    }
+
+    /// Makes more checks, of one group. `make` says whether others follow.
+    fn continued(
+        self,
+        group: &str,
+        tell: &mut dyn FnMut(&Check),
+        make: impl FnOnce(&Project, &Build, &mut Checks) -> bool,
+    ) -> Self {
+        let Self { mut suite, next } = self;
+        let Some((project, build)) = next else { return Self { suite, next } };
+        let start = Instant::now();
+        let mut checks = Checks::new(tell);
+        let more = make(&project, &build, &mut checks);
+        suite.checks.extend(checks.done);
+        // What was done ahead took longer than it took to take it.
+        let longest = suite.checks.iter().filter(|check| check.group == group).map(|check| check.seconds);
+        let seconds = longest.fold(start.elapsed().as_secs_f64(), f64::max);
+        suite.stages.insert(group.to_owned(), seconds);
+        suite.seconds += seconds;
+        Self { suite, next: more.then_some((project, build)) }
     }
 }
 
-/// Checks the project in a folder, but for timing. `started` gets its name, and `tell` each check as it ends: passed, failed, or
+/// Checks the project in a folder, but for what needs a card. `started` gets its name, and `tell` each check as it ends: passed, failed, or
 /// skipped with its reason.
 pub(crate) fn suite(
     lab: &dyn Lab,
@@ -85,12 +105,12 @@ pub(crate) fn suite(
         suite.name.clone_from(&project.name);
     }
     started(&suite);
-    let to_time = match project {
+    let next = match project {
         Ok(project) => {
             let operations = plural(project.spec.operations.len(), "operation");
             checks.push(Check::passed("read", "build.toml and kernel.toml", operations));
             checks.push(text(dir));
-            proved(lab, &project, dir, wanted, &mut checks).map(|build| (project, build))
+            without_a_card(lab, &project, dir, wanted, &mut checks).map(|build| (project, build))
         }
         Err(error) => {
             checks.push(Check::failed("read", "build.toml and kernel.toml", format!("{error:#}")));
@@ -103,7 +123,7 @@ pub(crate) fn suite(
     suite.checks = checks.done;
     suite.stages = stages;
     suite.seconds = start.elapsed().as_secs_f64();
-    Checked { suite, to_time }
+    Checked { suite, next }
 }
 
 /// The rules of `kernels check`; warnings are counted, but do not fail.
@@ -140,8 +160,14 @@ pub(super) fn archs(lab: &dyn Lab) -> Vec<u32> {
     archs.into_iter().collect()
 }
 
-/// The checks of a project that was read, but for timing; `dir` is its folder as given. Returns what is to be timed.
-pub fn proved(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, checks: &mut Checks) -> Option<Build> {
+/// The checks of a project that was read, but for what needs a card; `dir` is its folder as given. Returns what is to be verified.
+pub fn without_a_card(
+    lab: &dyn Lab,
+    project: &Project,
+    dir: &Path,
+    wanted: &Wanted,
+    checks: &mut Checks,
+) -> Option<Build> {
     let card = lab.card();
     let (ended, build) = match project.of_archs(&archs(lab)) {
         Ok(archs) => build(lab, project, &archs),
@@ -180,7 +206,7 @@ pub fn proved(lab: &dyn Lab, project: &Project, dir: &Path, wanted: &Wanted, che
                 checks.push(Check::skipped(group, "all", "the project did not build"));
             }
         }
-        (Ok(_), Some(build)) => return on_the_paths(lab, project, &build, checks).then_some(build),
+        (Ok(_), Some(build)) => return Some(build),
     }
     None
 }
@@ -342,7 +368,7 @@ fn signed(file: &str, signers: Option<&Path>) -> anyhow::Result<String> {
 }
 
 /// Verifies a project; whether it is to be timed.
-fn on_the_paths(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) -> bool {
+pub fn verify(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) -> bool {
     let start = Instant::now();
     let (mut done, right) = match lab.verify(project, build) {
         Ok(report) => (verified(&report), report.passed()),
@@ -364,7 +390,7 @@ fn on_the_paths(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Ch
 }
 
 /// Times a project that was verified.
-pub fn on_the_card(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {
+pub fn bench(lab: &dyn Lab, project: &Project, build: &Build, checks: &mut Checks) {
     let start = Instant::now();
     let mut timed = match lab.bench(project, build) {
         Ok(report) => timed(&report),

@@ -27,6 +27,10 @@ pub trait Lab {
     /// Builds a project for torch, loads the build and runs the project's tests, with a check for each.
     /// `required`: a check for which something is missing fails.
     fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check));
+    /// Waits for one of these projects to be verified ahead, and returns its index. They are not none.
+    fn verified_first(&self, _projects: &[&Project]) -> usize {
+        0
+    }
     /// Checks all cases of a project on the card, on all code paths of a build by default.
     fn verify(&self, project: &Project, build: &Build) -> anyhow::Result<VerifyReport>;
     /// Times all cases of a project on the card.

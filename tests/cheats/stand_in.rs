@@ -810,19 +810,41 @@ fn what_is_timed_has_the_card_for_itself_after_all_projects_are_verified() {
         assert_eq!(status(project, "verify"), BTreeSet::from([verify]));
         assert_eq!(status(project, "bench"), BTreeSet::from([bench]));
     }
-    // Of one project the cases follow, of several they are last. A failed check is not among these lines.
-    let heads = "of:candidate read build budgets evidence verify";
+    // Of one project they follow, of several they are last. A failed check is not among these lines.
+    let first = "of:candidate read build budgets evidence";
     let mut alone = command();
     let alone = alone.arg(projects[0].path()).output().unwrap();
-    assert_eq!(groups(&alone.stdout), format!("{heads} bench"));
+    assert_eq!(groups(&alone.stdout), format!("{first} verify bench"));
     let of_some = [projects[0].path(), projects[2].path()];
     let some = command().args(of_some).output().unwrap();
-    assert_eq!(groups(&some.stdout), format!("{heads} {heads} of:candidate bench of:candidate bench"));
+    let [verify, bench] = ["verify", "bench"].map(|group| format!("of:candidate {group} of:candidate {group}"));
+    assert_eq!(groups(&some.stdout), format!("{first} {first} {verify} {bench}"));
+}
+
+/// A statement that makes each block take 20 ms of the host's time.
+const SLOWLY: &str = "timespec time = {0, 20000000};\n  nanosleep(&time, nullptr);";
+
+#[test]
+fn a_run_that_is_stopped_while_it_verifies_reports_what_was_verified_and_names_the_rest() {
+    use std::io::BufRead;
+    let projects = [written("", "3"), written(SLOWLY, "3")];
+    let [quick, slow] = [0, 1].map(|index: usize| projects[index].path().to_str().unwrap());
+    let junit = tempfile::NamedTempFile::new().unwrap();
+    let mut process = place().command();
+    process.env("STAND_IN_ARCH", "80").args(["ci", "--junit"]).arg(junit.path()).args([quick, slow]);
+    let mut ci = process.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufReader::new(ci.stdout.take().unwrap()).lines();
+    let seen = lines.map_while(Result::ok).any(|line| line.contains("verify   compute_75"));
+    assert!(Command::new("kill").args(["-TERM", &ci.id().to_string()]).status().unwrap().success() && seen);
+    assert_eq!(ci.wait().unwrap().code(), Some(143));
+    let text = fs::read_to_string(junit.path()).unwrap();
+    assert!(text.contains(&format!("not verified: {slow}; not timed: {quick}")), "{text}");
+    assert!(text.contains("compute_75 through"), "{text}");
 }
 
 #[test]
 fn a_verification_ends_with_the_run_that_waits_for_it() {
-    let project = written("timespec time = {0, 20000000};\n  nanosleep(&time, nullptr);", "3");
+    let project = written(SLOWLY, "3");
     let path = project.path().to_str().unwrap();
     let workers = || {
         let all = fs::read_dir("/proc").unwrap().filter_map(|one| fs::read(one.ok()?.path().join("cmdline")).ok());

@@ -177,8 +177,10 @@ fn run(lab: &Machine, root: &Path, wanted: &Wanted) -> Vec<Check> {
     let mut tell = |check: &Check| told.push(check.name.clone());
     let mut checks = Checks::new(&mut tell);
     let project = project(root);
-    if let Some(build) = checks::proved(lab, &project, root, wanted, &mut checks) {
-        checks::on_the_card(lab, &project, &build, &mut checks);
+    if let Some(build) = checks::without_a_card(lab, &project, root, wanted, &mut checks)
+        && checks::verify(lab, &project, &build, &mut checks)
+    {
+        checks::bench(lab, &project, &build, &mut checks);
     }
     let checks = checks.done;
     assert!(checks.iter().map(|check| &check.name).eq(&told), "every check is told once, in order");
@@ -357,7 +359,7 @@ fn a_budget_of_an_architecture_that_is_not_built_is_skipped_by_name() {
         project.spec.budgets = archs.iter().map(of).collect();
         let mut tell = |_: &Check| {};
         let mut checks = Checks::new(&mut tell);
-        checks::proved(lab, &project, dir.path(), &Wanted::default(), &mut checks);
+        checks::without_a_card(lab, &project, dir.path(), &Wanted::default(), &mut checks);
         let checks: Vec<Check> = checks.done.into_iter().filter(|check| check.group == "budgets").collect();
         told(&checks)
     };
