@@ -925,10 +925,17 @@ fn modules_of_one_framework_are_no_others() {
 fn what_looks_bad_in_comments_strings_macros_and_dead_code_is_no_finding() {
     let source = "// PYBIND11_MODULE(x, m) {}\n/* #include <torch/extension.h>\n k<<<1, 2>>>(); */\n\
                   const char *text = \"k<<<1, 2>>>(); PYBIND11_MODULE(x, m)\";\nconst char *raw = R\"x(\n#include <pybind11/pybind11.h>\n\
-                  TORCH_LIBRARY(x, m) { }\n)x\";\n#define LAUNCH(k) k<<<1, 2>>>(); \\\n  k<<<3, 4>>>()\n#if 0\nvoid f() { k<<<1, 2>>>(); }\n\
+                  TORCH_LIBRARY(x, m) { }\n)x\";\nconst char *quoted = \"\\\"k<<<1, 2>>>();\";\nconst char *continued = \"a\\\r\nk<<<1, 2>>>();\";\n#define LAUNCH(k) k<<<1, 2>>>(); \\\n  k<<<3, 4>>>()\n#if 0\nvoid f() { k<<<1, 2>>>(); }\n\
                   #include <torch/extension.h>\n#endif\nMap<A<B<int>>> map;\nint shifted = 1 << 2;\n";
     let test = project(&[("kernel_src/scale.cu", &format!("{}{source}", clean()["kernel_src/scale.cu"]))]);
     assert_eq!(found(&test, "p"), [""; 0]);
+}
+
+#[test]
+fn a_package_of_another_name_is_named() {
+    let build = clean()["build.toml"].replace("name = \"scale-rows\"", "name = \"scale-columns\"");
+    let test = project(&[("build.toml", &build)]);
+    test.run("check p").expect(1, &["there is torch-ext/scale_rows: rename it, or the kernel"]);
 }
 
 #[test]
