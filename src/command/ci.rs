@@ -51,7 +51,7 @@ struct SoFar {
     suites: Vec<Suite>,
     /// The one that is under way.
     now: usize,
-    /// The folders of those that are to be verified, and of those that are to be timed.
+    /// The folders of those that are to be verified, and of those that are to be timed after that.
     unverified: Vec<String>,
     untimed: Vec<String>,
 }
@@ -191,12 +191,17 @@ impl Run {
             let first = lab.verified_first(&projects);
             let (index, checked) = to_verify.remove(first);
             again(index, &checked.suite);
+            {
+                let mut so_far = locked();
+                let dir = so_far.unverified.remove(first);
+                so_far.untimed.push(dir);
+            }
             let checked = checked.verified(lab, &mut tell);
             ended(index, &checked);
-            let dir = locked().unverified.remove(first);
             if checked.next.is_some() {
-                locked().untimed.push(dir);
                 to_time.push((index, checked));
+            } else {
+                locked().untimed.pop();
             }
         }
         for (index, checked) in to_time {
