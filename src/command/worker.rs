@@ -7,7 +7,6 @@ use anyhow::{Context, Result};
 
 use super::prepare;
 use crate::against;
-use crate::base::arch;
 use crate::confine::launcher;
 use crate::gpu::child;
 use crate::project::Project;
@@ -54,18 +53,18 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
-    let open = |arch, more: Vec<u32>| Session::compiled(Project::open(project)?, arch, more.into_iter(), &tell);
+    let open = |arch| Session::compiled(Project::open(project)?, arch, std::iter::empty(), &tell);
     let report = match path {
         CodePath::All => {
-            let Session { project, build } = open(card.arch, arch::defaults())?;
+            let Session { project, build } = Session::by_default(Project::open(project)?, card.arch)?;
             run::run(&project, &build, choice, &|_| {})?
         }
         CodePath::Arch(arch) => {
-            let Session { project, build } = open(*arch, Vec::new())?;
+            let Session { project, build } = open(*arch)?;
             run::run_path(&project, &build, choice, Some(*arch))?
         }
         CodePath::Sanitized => {
-            let Session { project, build } = open(card.arch, Vec::new())?;
+            let Session { project, build } = open(card.arch)?;
             run::run_path(&project, &build, choice, None)?
         }
     };

@@ -89,6 +89,25 @@ pub struct Project {
 
 #[cfg(test)]
 impl Project {
+    /// A kernel.toml for a transpose, up to the sizes of its table of cases: `rows` and `columns`.
+    pub(crate) const TRANSPOSE: &str = r#"
+format = 1
+[[operation]]
+name = "transpose"
+launcher = "transpose_launch"
+oracle = "transpose"
+dtypes = ["f32"]
+bytes = "8 * rows * columns"
+flops = "0"
+arguments = [
+  { tensor = "x", role = "input", shape = ["1", "rows", "columns"] },
+  { tensor = "out", role = "output", shape = ["1", "columns", "rows"] },
+  { scalars = ["rows", "columns"], type = "i64" },
+  { stream = true },
+]
+[[operation.verify]]
+"#;
+
     /// One that the text of its kernel.toml describes, with an empty source.
     pub(crate) fn of(kernel: &str) -> anyhow::Result<Self> {
         Self::written(tempfile::tempdir()?.path(), kernel)

@@ -1,5 +1,6 @@
 //! Compiles and verifies projects ahead of their checks: while one is checked, the next ones are compiled at low priority, and what is
-//! compiled is verified. A verification waits much for the driver's compiler and for the card, so that two of them at a time end sooner.
+//! compiled is verified. A verification spends much of its time waiting for the driver's compiler and for the card: two at a time take
+//! less than two in turn.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,6 @@ pub(crate) struct Ahead<'a, L> {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     /// How many of the folders are compiled.
     compiled: usize,
@@ -49,7 +49,7 @@ struct State {
 }
 
 impl State {
-    /// Whether it is verified, or will be.
+    /// Whether it will be verified ahead, and is not yet.
     fn is_under_way(&self, project: &Project) -> bool {
         matches!(self.verified.get(&project.root), Some(None))
     }
@@ -112,17 +112,17 @@ impl<'a, L: Lab + Sync> Ahead<'a, L> {
     fn built(&self, dir: &Path) -> Option<(Project, Build)> {
         let toolchain = self.lab.toolchain().ok()?;
         let project = Project::open(dir).ok()?;
-        let (archs, _) = toolchain.divide(&project.of_archs(&archs(self.lab)).ok()?, &Known::nothing());
+        let card = self.lab.card().ok().map(|card| card.arch);
+        let (archs, _) = toolchain.divide(&project.of_archs(&archs(card)).ok()?, &Known::nothing());
         let build = self.lab.build(&project, &archs, &toolchain).ok()?;
         Some((project, build))
     }
 
     /// Verifies one project after another, those that the other threads leave. One that does not build is left to its checks.
     fn verify_some(&self, next: &AtomicUsize) {
-        while let Some((index, dir)) = {
+        loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            self.dirs.get(index).map(|dir| (index, dir))
-        } {
+            let Some(dir) = self.dirs.get(index) else { return };
             // Also after a panic: the checks verify what was not.
             let _left =
                 Done(|| self.change(|state| state.verified.retain(|root, found| root != dir || found.is_some())));
@@ -188,25 +188,6 @@ impl<L: Lab + Sync> Lab for Ahead<'_, L> {
 mod tests {
     use super::*;
 
-    const TOML: &str = r#"
-format = 1
-[[operation]]
-name = "transpose"
-launcher = "transpose_launch"
-oracle = "transpose"
-dtypes = ["f32"]
-bytes = "8 * rows"
-flops = "0"
-arguments = [
-  { tensor = "x", role = "input", shape = ["1", "rows", "1"] },
-  { tensor = "out", role = "output", shape = ["1", "1", "rows"] },
-  { scalars = ["rows"], type = "i64" },
-  { stream = true },
-]
-[[operation.verify]]
-rows = [3]
-"#;
-
     /// A machine that notes what it does, and compiles slowly. Each verification has another error.
     struct Noting {
         card: Result<Card, String>,
@@ -265,12 +246,16 @@ rows = [3]
         serde_json::from_str(&text).unwrap()
     }
 
+    fn toml(rows: &str) -> String {
+        format!("{}rows = {rows}\ncolumns = 1\n", Project::TRANSPOSE)
+    }
+
     fn folders(names: &[&str]) -> (tempfile::TempDir, Vec<PathBuf>) {
         let all = tempfile::tempdir().unwrap();
         let dirs: Vec<PathBuf> = names.iter().map(|name| all.path().join(name)).collect();
         for dir in &dirs {
             std::fs::create_dir(dir).unwrap();
-            Project::written(dir, TOML).unwrap();
+            Project::written(dir, &toml("3")).unwrap();
         }
         (all, dirs)
     }
@@ -316,7 +301,7 @@ rows = [3]
         let lab = Noting::new(Ok(card(MEMORY)));
         Ahead::of(&lab, &dirs[..1], |ahead| {
             drop(ahead.wait(|state| state.verified.values().any(Option::is_none)));
-            std::fs::write(dirs[0].join("kernel.toml"), TOML.replace("rows = [3]", "rows = [4]")).unwrap();
+            std::fs::write(dirs[0].join("kernel.toml"), toml("4")).unwrap();
             for dir in &dirs {
                 said(ahead, dir);
             }

@@ -79,8 +79,8 @@ impl Checked {
     }
 }
 
-/// Checks the project in a folder, but for what needs a card. `started` gets its name, and `tell` each check as it ends: passed, failed, or
-/// skipped with its reason.
+/// Checks the project in a folder, but for what needs a card. `started` gets its name, and `tell` each check as it ends:
+/// passed, failed, or skipped with its reason.
 pub(crate) fn suite(
     lab: &dyn Lab,
     dir: &Path,
@@ -153,10 +153,10 @@ fn errors(dir: &Path, report: &check::Report) -> Vec<String> {
     report.findings.iter().filter(|finding| finding.severity == Severity::Error).map(of).collect()
 }
 
-/// The architectures that a project is built for, if its kernels are for them.
-pub(super) fn archs(lab: &dyn Lab) -> Vec<u32> {
+/// The architectures that a project is built for, if its kernels are for them; `card` is the one of the card.
+pub(super) fn archs(card: Option<u32>) -> Vec<u32> {
     let mut archs = BTreeSet::from_iter(arch::defaults());
-    archs.extend(lab.card().map(|card| card.arch));
+    archs.extend(card);
     archs.into_iter().collect()
 }
 
@@ -169,7 +169,7 @@ pub fn without_a_card(
     checks: &mut Checks,
 ) -> Option<Build> {
     let card = lab.card();
-    let (ended, build) = match project.of_archs(&archs(lab)) {
+    let (ended, build) = match project.of_archs(&archs(card.as_ref().ok().map(|card| card.arch))) {
         Ok(archs) => build(lab, project, &archs),
         Err(why) => (vec![Check::failed("build", "all", why.to_string())], None),
     };

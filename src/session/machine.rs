@@ -27,7 +27,7 @@ pub trait Lab {
     /// Builds a project for torch, loads the build and runs the project's tests, with a check for each.
     /// `required`: a check for which something is missing fails.
     fn torch(&self, project: &Project, python: Option<&PathBuf>, required: bool, tell: &mut dyn FnMut(Check));
-    /// Waits for one of these projects to be verified ahead, and returns its index. They are not none.
+    /// Waits for one of these projects, of which there is at least one, to be verified ahead, and returns its index.
     fn verified_first(&self, _projects: &[&Project]) -> usize {
         0
     }

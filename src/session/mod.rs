@@ -61,6 +61,16 @@ impl Session {
         Ok(Self { project, build })
     }
 
+    /// Compiles a project for what `kernels ci` builds for on a card of `arch`: all of it that its kernels are for and nvcc knows. Where the
+    /// card's own is not among it, the driver compiles the newest older PTX.
+    pub(crate) fn by_default(project: Project, arch: u32) -> Result<Self> {
+        oracle::check_names(&project)?;
+        let toolchain = Toolchain::find()?;
+        let (archs, _) = toolchain.divide(&project.of_archs(&checks::archs(Some(arch)))?, &Known::nothing());
+        let build = compile::build(&project, &archs, &toolchain, false, &|_| {})?;
+        Ok(Self { project, build })
+    }
+
     /// An error where a kernel exceeds its budget: no evidence is recorded of it.
     pub(crate) fn within_budgets(&self) -> Result<()> {
         let over = self.build.over_budget(&self.project);

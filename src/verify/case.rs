@@ -509,28 +509,10 @@ mod tests {
     use crate::verify::select;
     use crate::worker::Choice;
 
-    const TOML: &str = r#"
-format = 1
-[[operation]]
-name = "transpose"
-launcher = "transpose_launch"
-oracle = "transpose"
-dtypes = ["f32"]
-bytes = "8 * rows"
-flops = "0"
-arguments = [
-  { tensor = "x", role = "input", shape = ["1", "rows", "1"] },
-  { tensor = "out", role = "output", shape = ["1", "1", "rows"] },
-  { scalars = ["rows"], type = "i64" },
-  { stream = true },
-]
-[[operation.verify]]
-rows = [100, 1000000]
-"#;
-
     #[test]
     fn the_slots_of_all_launches_of_a_case_are_held_before_and_after_them() {
-        let project = Project::of(TOML).unwrap();
+        let toml = format!("{}rows = [100, 1000000]\ncolumns = 1\n", Project::TRANSPOSE);
+        let project = Project::of(&toml).unwrap();
         let operation = &project.spec.operations[0];
         let chosen = select::verified(&Choice::default(), operation, (0, false), &mut Random::new(0, 0)).unwrap();
         for chosen in chosen {

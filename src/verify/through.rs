@@ -100,28 +100,9 @@ mod tests {
     use super::*;
     use crate::verify::function::Given;
 
-    const TOML: &str = r#"
-format = 1
-[[operation]]
-name = "transpose"
-launcher = "transpose_launch"
-oracle = "transpose"
-dtypes = ["f32"]
-bytes = "8 * rows * columns"
-flops = "0"
-arguments = [
-  { tensor = "x", role = "input", shape = ["1", "rows", "columns"] },
-  { tensor = "out", role = "output", shape = ["1", "columns", "rows"] },
-  { scalars = ["rows", "columns"], type = "i64" },
-  { stream = true },
-]
-[[operation.verify]]
-rows = [3]
-columns = [4, 5, 6]
-"#;
-
     fn verified(answer: &dyn Fn(&Given) -> Result<(), Unanswered>) -> Verified {
-        let project = Project::of(TOML).unwrap();
+        let toml = format!("{}rows = [3]\ncolumns = [4, 5, 6]\n", Project::TRANSPOSE);
+        let project = Project::of(&toml).unwrap();
         let mut call = |given: &Given| {
             let transposed = || {
                 let mut after = given.slot.to_vec();

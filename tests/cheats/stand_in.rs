@@ -821,6 +821,24 @@ fn what_is_timed_has_the_card_for_itself_after_all_projects_are_verified() {
     assert_eq!(groups(&some.stdout), format!("{first} {first} {verify} {bench}"));
 }
 
+#[test]
+fn a_project_for_older_cards_is_verified_and_timed_by_what_the_driver_compiles() {
+    let project = written("", "3");
+    let build = project.path().join("build.toml");
+    let text = fs::read_to_string(&build).unwrap();
+    fs::write(&build, text.replace("backend = \"cuda\"\n", "backend = \"cuda\"\ncuda-capabilities = [\"9.0a\"]\n"))
+        .unwrap();
+    let mut process = place().command();
+    let output = process.env("STAND_IN_ARCH", "100").args(["ci", "--json"]).arg(project.path()).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["projects"][0]["checks"].as_array().unwrap();
+    for (group, expected) in [("build", vec!["sm_90"]), ("verify", vec!["compute_90 through the driver's compiler"])] {
+        let some = checks.iter().filter(|check| check["group"] == group && check["status"] == "passed");
+        assert_eq!(some.map(|check| check["name"].as_str().unwrap()).collect::<Vec<_>>(), expected, "{report}");
+    }
+    assert!(checks.iter().any(|check| check["group"] == "bench" && check["status"] == "passed"), "{report}");
+}
+
 /// A statement that makes each block take 20 ms of the host's time.
 const SLOWLY: &str = "timespec time = {0, 20000000};\n  nanosleep(&time, nullptr);";
 
