@@ -162,6 +162,9 @@ pub(crate) struct Choice {
     pub(crate) ordinal: usize,
     /// Only the card's own machine code.
     pub(crate) native_only: bool,
+    /// The file by which processes take turns on the card; none: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turns: Option<PathBuf>,
 }
 
 impl Request {

@@ -55,6 +55,7 @@ pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice>
         seed: selection.seed,
         ordinal: selection.device,
         native_only,
+        turns: None,
     })
 }
 

@@ -61,11 +61,11 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
         }
         CodePath::Arch(arch) => {
             let Session { project, build } = open(*arch)?;
-            run::run_path(&project, &build, choice, Some(*arch))?
+            run::run_path(&project, &build, choice, false)?
         }
         CodePath::Sanitized => {
             let Session { project, build } = open(card.arch)?;
-            run::run_path(&project, &build, choice, None)?
+            run::run_path(&project, &build, choice, true)?
         }
     };
     output.json(&report);

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::finding::VerifyReport;
+use super::turn;
 use crate::project::Project;
 use crate::worker::{Choice, CodePath, Request, Verify};
 
@@ -16,6 +17,7 @@ use crate::worker::{Choice, CodePath, Request, Verify};
 /// # Errors
 /// Those of the verification, as the other process said them.
 pub(crate) fn whole(project: &Project, choice: Choice) -> Result<VerifyReport> {
+    let choice = Choice { turns: choice.turns.or_else(turn::path), ..choice };
     Beside::start(project, CodePath::All, choice)?.finish("the verification")
 }
 

@@ -14,8 +14,9 @@ use super::memory::{Area, LEAST, Memory, distance, size_for};
 use super::path::{Direct, Fault, Process, foreign};
 use super::random::fresh_seed;
 use super::reference::oracle_for;
-use super::select::{AGAIN, COMPARED, Chosen, LARGE, launches};
+use super::select::{AGAIN, COMPARED, Chosen, LARGE, launches, numbers};
 use super::slot::{Poison, Slot, results, tensors};
+use super::turn::Turns;
 use super::verdict::{Place, Verdict, Verdicts};
 use crate::base::{SplitMix64, cores};
 use crate::gpu::contents::first;
@@ -101,12 +102,12 @@ pub(super) fn by_memory(cases: &[Listed], some: &[usize]) -> Vec<(u64, Vec<usize
 /// Bytes that the host holds of a case from drawing to judging: the slots of all launches, before and after them.
 pub(super) fn held_bytes(listed: &Listed, hears: bool) -> u64 {
     let bytes = slot_bytes(listed);
-    2 * bytes * launches(bytes, listed.chosen.timed, hears).len() as u64
+    2 * bytes * launches(bytes, listed.chosen.timed, hears) as u64
 }
 
 /// One launch of a case.
 struct Run {
-    /// Which of the launches of [`launches`] it is.
+    /// Which of the launches of [`numbers`] it is.
     number: usize,
     slot: Slot,
     /// The index of its place in device memory.
@@ -155,7 +156,7 @@ impl Prepared {
             };
             Slot::new(&bound, &layout, poison, case.inputs, own.wrapping_add(stream))
         };
-        let numbers = launches(layout.bytes, *timed, hears);
+        let numbers = numbers(layout.bytes, *timed, hears);
         let both = numbers.starts_with(&[COMPARED[0], AGAIN]);
         let distinct = numbers.iter().copied().filter(|number| !both || *number != AGAIN);
         let mut slots: Vec<Slot> = if layout.bytes >= LARGE {
@@ -344,6 +345,7 @@ impl Asked {
     pub(super) fn launch(
         self,
         (device, memory, modules): (&Device, &Memory, &Modules),
+        turns: &Turns,
         case: &Case,
     ) -> Result<Launched> {
         let Self { prepared, recordings, direct } = self;
@@ -354,7 +356,8 @@ impl Asked {
         let area = memory.area().ok_or_else(|| anyhow!("no memory for {}", case.label))?;
         let runs = prepared.runs.iter();
         let runs: Vec<_> = runs.map(|run| (&run.slot, run.place as u64 * bytes, &recordings[run.place])).collect();
-        let (after, disturbed) = match replay(device, modules, area, &runs, &format!("running {}", case.label)) {
+        let (after, disturbed) = match replay((device, modules), turns, area, &runs, &format!("running {}", case.label))
+        {
             Ok(replayed) => replayed,
             Err(error) => {
                 let mut outcome = CaseOutcome::from((Kind::LaunchFailed, error.to_string()));
@@ -423,40 +426,49 @@ impl Launched {
 /// A slot, its place in the card's memory, and the recording that is launched on it.
 type Placed<'a> = (&'a Slot, u64, &'a Recording);
 
+/// The largest slot, in bytes, whose copies are of one submission with the launch.
+const SMALL: u64 = 1 << 22;
+// A slot to upload, one to download, and the result of a comparison.
+const _: () = assert!(2 * SMALL + Batch::UNIT <= Batch::ROOM);
+
 /// Uploads slots, replays recordings on them, and downloads them, one after another. Returns the slots, and what the first launch
 /// that wrote outside of its slot wrote there. Each launch is waited for: the card can write page-locked memory, where results of an
-/// earlier launch must not lie while a later one runs.
+/// earlier launch must not lie while a later one runs. Small slots are copied within one turn on the card; large ones outside of it,
+/// and each of their launches has one.
 fn replay(
-    device: &Device,
-    modules: &Modules,
+    (device, modules): (&Device, &Modules),
+    turns: &Turns,
     area: Area,
     runs: &[Placed],
     doing: &str,
 ) -> Result<(Vec<Vec<u8>>, Option<String>), GpuError> {
+    let small = runs.iter().all(|(slot, ..)| slot.bytes.len() as u64 <= SMALL);
+    let _turn = small.then(|| turns.take());
     let mut after = Vec::new();
     let mut disturbed = None;
     for (slot, place, recording) in runs {
         let bytes = slot.bytes.len() as u64;
         let launch = || recording.launches.iter().try_for_each(|launch| modules.launch(device, launch));
-        // A slot to upload, one to download, and the result of a comparison.
-        let fits = 2 * bytes.next_multiple_of(Batch::UNIT) + Batch::UNIT <= Batch::ROOM;
-        if !fits {
+        if !small {
             device.upload(area.image, *place, &slot.bytes)?;
+            let turn = turns.take();
             launch()?;
             device.finish(doing)?;
+            drop(turn);
             after.push(device.download(area.image, *place, bytes)?);
         }
+        let _turn = (!small).then(|| turns.take());
         let mut batch = Batch::new(device);
         let mut left = None;
-        if fits {
+        if small {
             batch.upload(area.image, *place, &slot.bytes)?;
             launch()?;
             left = Some(batch.download(area.image, *place, bytes)?);
         }
         let found = area.guard((device, &mut batch), *place, bytes)?;
         batch.finish(doing)?;
-        after.extend(left.map(|left| batch.bytes(&left).to_vec()));
         disturbed = disturbed.or_else(|| first(batch.bytes(&found)).map(|byte| distance(byte, *place, bytes)));
+        after.extend(left.map(|left| batch.bytes(&left).to_vec()));
     }
     if disturbed.is_some() {
         area.restore(device)?;

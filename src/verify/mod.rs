@@ -23,6 +23,7 @@ mod select;
 pub(crate) mod slot;
 pub(crate) mod through;
 pub(crate) mod timed;
+mod turn;
 mod verdict;
 
 pub(crate) use crate::worker::Choice;

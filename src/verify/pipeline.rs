@@ -14,9 +14,9 @@ use crate::base::{cores, memory};
 /// alone. With more, page faults on new memory, which each process has anew, take longer than the work on it.
 const MOST_BYTES: u64 = 4 << 30;
 /// The first path may hold this part of the host's memory.
-const SHARES: u64 = 8;
-/// Each of the others, whose large cases have one launch, may hold this part of what the first may. Two projects with four paths each
-/// hold less than half of the memory.
+const SHARES: u64 = 12;
+/// Each of the others, whose large cases have one launch, may hold this part of what the first may. Three projects with four paths
+/// each hold less than half of the memory.
 const OTHERS: u64 = 4;
 
 /// The stages of a case but the two that work on one case at a time. Drawing and judging run on several threads.

@@ -15,6 +15,7 @@ use super::path::{CodePath, Fault, choose};
 use super::pipeline::{self, Stages};
 use super::random::{Random, fresh_seed};
 use super::select::{self, Chosen};
+use super::turn::{self, Turns};
 use super::verdict::Verdicts;
 use super::{exact, sanitize};
 use crate::compile::{Build, Target};
@@ -35,6 +36,7 @@ pub(crate) fn run(project: &Project, build: &Build, choice: &Choice, tell: Tell)
     memory::keep_what_is_freed();
     // Dropped last, after the context has printed everything.
     let _muffle = Muffle::new();
+    let choice = &Choice { turns: choice.turns.clone().or_else(turn::path), ..choice.clone() };
     let mut whole = Run::new(project, build, choice, tell)?;
     let paths = whole.paths(choice.native_only)?;
     let others = Choice { seed: Some(whole.report.seed), ..choice.clone() };
@@ -73,21 +75,18 @@ fn same_code(target: &Target, older: &[(&Target, bool)]) -> Result<Option<u32>> 
     Ok(None)
 }
 
-/// Verifies one code path, in a process that another verification or compute-sanitizer started: the code for an architecture, or, for
-/// the tool, the card's machine code.
-pub(crate) fn run_path(project: &Project, build: &Build, choice: &Choice, arch: Option<u32>) -> Result<VerifyReport> {
+/// Verifies the one code path of a build for one architecture, in a process that another verification or compute-sanitizer started.
+/// `sanitized`: it is the card's machine code, for the tool.
+pub(crate) fn run_path(project: &Project, build: &Build, choice: &Choice, sanitized: bool) -> Result<VerifyReport> {
     memory::keep_what_is_freed();
     let _muffle = Muffle::new();
     let mut run = Run { is_timed: false, ..Run::new(project, build, choice, &|_| {})? };
-    let sanitized = arch.is_none();
     if !sanitized {
         run.verdicts = Verdicts::from(std::io::stdin());
     }
     let mut lost = false;
-    for (target, jit) in run.paths(sanitized)? {
-        if arch.is_none_or(|arch| arch == target.arch) && !lost {
-            lost = run.code_path(target, jit, sanitized)?;
-        }
+    if let Some((target, jit)) = run.paths(sanitized)?.first() {
+        lost = run.code_path(target, *jit, sanitized)?;
     }
     run.finish(lost)
 }
@@ -106,6 +105,7 @@ struct Run<'a> {
     verdicts: Verdicts,
     memory: Memory,
     device: Device,
+    turns: Turns,
 }
 
 impl<'a> Run<'a> {
@@ -132,6 +132,7 @@ impl<'a> Run<'a> {
             verdicts: Verdicts::default(),
             memory: Memory::default(),
             device,
+            turns: Turns::of(choice.turns.as_ref()),
         })
     }
 
@@ -278,7 +279,7 @@ impl<'a> Run<'a> {
             let some = stages.run((cases, &group), ask, |Listed { operation, chosen, .. }, asked| {
                 (self.tell)(&format!("{name}: {} {}", operation.name, chosen.case.label));
                 let modules = code.modules(&self.device)?;
-                asked.launch((&self.device, &self.memory, modules), &chosen.case)
+                asked.launch((&self.device, &self.memory, modules), &self.turns, &chosen.case)
             })?;
             let lost = some.iter().any(|(_, outcome)| outcome.lost);
             outcomes.extend(some);

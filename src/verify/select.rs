@@ -19,22 +19,28 @@ const FEWER: u64 = 1 << 21;
 /// round, and compares slots of them as well.
 pub(super) const LARGE: u64 = 1 << 24;
 
-/// The launches of a case whose slot has so many bytes. `timed`: it was added because the bench times its shape. `hears`: they are
-/// compared with what another path left; then they are one or two, of different inputs, and drawn anew each time.
-pub(super) fn launches(bytes: u64, timed: bool, hears: bool) -> Vec<usize> {
+/// How often a case whose slot has so many bytes is launched. `timed`: it was added because the bench times its shape. `hears`: what its
+/// launches leave is compared with what another path left.
+pub(super) fn launches(bytes: u64, timed: bool, hears: bool) -> usize {
+    match bytes {
+        FEWER.. if hears => 1,
+        _ if hears => 2,
+        LARGE.. if timed => 2,
+        FEWER.. if !timed || bytes >= LARGE => 3,
+        _ => 4,
+    }
+}
+
+/// The numbers of those launches; where they are compared with another path's, of different inputs, and drawn anew each time.
+pub(super) fn numbers(bytes: u64, timed: bool, hears: bool) -> Vec<usize> {
+    let launches = launches(bytes, timed, hears);
     if !hears {
-        return (0..match bytes {
-            LARGE.. if timed => 2,
-            FEWER.. if !timed || bytes >= LARGE => 3,
-            _ => 4,
-        })
-            .collect();
+        return (0..launches).collect();
     }
     let random = &mut Random::unforeseen();
-    let few = bytes >= FEWER;
-    let mut some = COMPARED[..if few { 2 } else { 3 }].to_vec();
+    let mut some = COMPARED[..=launches].to_vec();
     random.shuffle(&mut some);
-    some.truncate(if few { 1 } else { 2 });
+    some.truncate(launches);
     some.sort_unstable();
     if some[0] == COMPARED[0] && random.below(2) == 0 {
         some[0] = AGAIN;
@@ -185,7 +191,7 @@ rows = [9, 4096]
 
     #[test]
     fn a_case_has_the_launches_of_its_size_and_any_of_them_can_be_compared_with_another_path() {
-        let all = |bytes, hears| (0..500).map(|_| launches(bytes, false, hears)).collect::<BTreeSet<_>>();
+        let all = |bytes, hears| (0..500).map(|_| numbers(bytes, false, hears)).collect::<BTreeSet<_>>();
         let of = |some: &[&[usize]]| some.iter().map(|some| some.to_vec()).collect::<BTreeSet<_>>();
         for (bytes, alone, heard) in [
             (FEWER - 1, [0, 1, 2, 3].as_slice(), of(&[&[0, 2], &[0, 3], &[1, 2], &[1, 3], &[2, 3]])),
@@ -194,7 +200,7 @@ rows = [9, 4096]
         ] {
             assert_eq!((all(bytes, false), all(bytes, true)), (of(&[alone]), heard), "{bytes}");
         }
-        let timed = |bytes| launches(bytes, true, false).len();
+        let timed = |bytes| launches(bytes, true, false);
         assert_eq!([timed(FEWER - 1), timed(LARGE - 1), timed(LARGE)], [4, 4, 2]);
     }
 

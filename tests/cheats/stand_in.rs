@@ -415,6 +415,22 @@ fn verify_says_what_it_compared() {
 }
 
 #[test]
+fn slots_that_are_copied_apart_from_their_launches_are_verified_as_well() {
+    let verified = |first: &str| {
+        let output = run("verify", written(first, "3").path(), &["--native-only", "--shape", "rows=9000,width=64"], "");
+        serde_json::from_slice::<VerifyReport>(&output.stdout).unwrap()
+    };
+    let honest = verified("");
+    assert!(honest.passed(), "{:?}", honest.findings);
+    let path = &honest.paths[0];
+    assert_eq!((path.cases, path.launches, path.elements), (1, 3, 2 * 9000 * 64));
+    // Behind the case's memory, in the memory of the launches.
+    let outside = verified("if (blockIdx.x == 0) reinterpret_cast<char*>(a.out)[9 << 20] = 3;");
+    let kinds: Vec<Kind> = outside.findings.iter().map(|finding| finding.kind).collect();
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == Kind::RedZone), "{:?}", outside.findings);
+}
+
+#[test]
 fn a_small_case_does_not_reach_the_memory_of_the_large_ones() {
     // What it kept there from launch to launch, and put right before a larger case is launched, nothing would show.
     let project = written("if (a.rows == 5) reinterpret_cast<char*>(a.out)[25 << 20] = 3;", "3");
