@@ -1,6 +1,6 @@
 //! Compiles and verifies projects ahead of their checks: while one is checked, the next ones are compiled at low priority, and what is
-//! compiled is verified. A verification spends much of its time waiting for the driver's compiler and for the card: two at a time take
-//! less than two in turn.
+//! compiled is verified. A verification spends much of its time waiting for the driver's compiler and for the card: some at a time take
+//! less than one after another.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::toolchain::{Known, Toolchain};
 use crate::verify::VerifyReport;
 
 /// Cores that a verification keeps busy, about.
-const CORES: usize = 8;
+const CORES: usize = 5;
 /// Bytes of device memory for a verification: its code paths, four at most, reserve some 2 GB each for the largest shapes.
 const MEMORY: u64 = 16 << 30;
 /// Verifications at a time, at most: with more, they wait for each other's turns on the card.
-const MOST: usize = 2;
+const MOST: usize = 3;
 
 /// How many projects are verified at a time on a card, by a machine with so many cores.
 fn at_a_time(card: &Card, cores: usize) -> usize {
@@ -318,9 +318,15 @@ mod tests {
 
     #[test]
     fn as_many_are_verified_at_a_time_as_cores_and_memory_allow() {
-        for (cores, memory, expected) in
-            [(2, MEMORY * 9, 1), (15, MEMORY * 9, 1), (16, MEMORY * 9, 2), (64, MEMORY * 9, 2), (64, MEMORY * 2 - 1, 1)]
-        {
+        for (cores, memory, expected) in [
+            (2, MEMORY * 9, 1),
+            (9, MEMORY * 9, 1),
+            (10, MEMORY * 9, 2),
+            (16, MEMORY * 9, 3),
+            (64, MEMORY * 9, 3),
+            (64, MEMORY * 3 - 1, 2),
+            (64, MEMORY * 2 - 1, 1),
+        ] {
             assert_eq!(at_a_time(&card(memory), cores), expected, "{cores} {memory}");
         }
     }
