@@ -50,9 +50,10 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
 }
 
 template <typename T>
-const void* find_adaln_affine(const Layout& layout) {
-#define ADALN_FIND(THREADS, PACKS) \
-  if (layout.threads == THREADS && layout.packs == PACKS) return reinterpret_cast<const void*>(adaln_affine<T, THREADS, PACKS>);
+const void* find_adaln_affine(const Layout& layout, bool tables) {
+#define ADALN_FIND(TABLES, THREADS, PACKS)                                      \
+  if (tables == TABLES && layout.threads == THREADS && layout.packs == PACKS) \
+    return reinterpret_cast<const void*>(adaln_affine<T, TABLES, THREADS, PACKS>);
   ADALN_AFFINE_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;

@@ -10,10 +10,10 @@ const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
 
-// The same of a layout for rows with a scale and a shift alone.
-const void* adaln_affine_kernel_f32(const Layout& layout);
-const void* adaln_affine_kernel_f16(const Layout& layout);
-const void* adaln_affine_kernel_bf16(const Layout& layout);
+// The same of a layout for rows with a scale and a shift alone, or with their tables.
+const void* adaln_affine_kernel_f32(const Layout& layout, bool tables);
+const void* adaln_affine_kernel_f16(const Layout& layout, bool tables);
+const void* adaln_affine_kernel_bf16(const Layout& layout, bool tables);
 
 // The same of a layout for few wide rows.
 const void* adaln_cluster_kernel_f32(const ClusterLayout& layout);

@@ -1,7 +1,8 @@
-// The same for rows with a scale and a shift alone, and nothing gated: layer_norm, and adaln without tables, weight and bias.
+// The same for rows with a scale and a shift alone, and nothing gated: layer_norm, and adaln without tables, weight and bias; with
+// tables (TABLES) for wide rows.
 //
 // Scale and shift are loaded with x and stay packed. In fp32, or with their tables, they would take so many registers that an SM
-// would hold half as many rows at a time.
+// would hold half as many rows at a time: tables are loaded where they are used.
 //
 // The warps of a row exchange what they know of it once. A warp has the sum of its elements and their squared deviations from its
 // own mean; those from the mean of the row are, over all warps, the sum of theirs and of elements * (own mean - mean of the row)^2
@@ -44,7 +45,7 @@ __device__ __forceinline__ float of_warps(const float4& warp, float& mean, const
 
 // Rows of fewer than 128 threads share a block. Else a block a row, of as many warps as it needs, up to TPR threads. Each thread
 // has up to NV packs.
-template <typename T, int TPR, int NV>
+template <typename T, bool TABLES, int TPR, int NV>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<TPR, NV>) adaln_affine(const Arguments a) {
   constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<TPR> / TPR, kLanes = TPR < 32 ? TPR : 32;
   wait_for_previous();
@@ -112,6 +113,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<TPR, NV>) ad
     float factor[N], addend[N];
     unpack(scale[v], factor);
     unpack(shift[v], addend);
+    if constexpr (TABLES) {
+      Modulation<T, N> tables = {};
+      fetch_tables(tables, first + v * step, a);
+      add_pack(factor, tables.scale_table);
+      add_pack(addend, tables.shift_table);
+    }
 #pragma unroll
     for (int j = 0; j < N; ++j) factor[j] += a.one;
     modulate(x[v], factor, addend, mean, inverse);

@@ -232,11 +232,11 @@ bool is_affine(const Arguments& a) {
   return a.weight == nullptr && a.bias == nullptr && a.scale_table == nullptr && a.shift_table == nullptr;
 }
 
-int launch_affine(const Call& c, const Layout& layout, int arch, int64_t packs, cudaStream_t stream) {
+int launch_affine(const Call& c, const Layout& layout, bool tables, int arch, int64_t packs, cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
                          : c.type == kF16 ? adaln_affine_kernel_f16
                                           : adaln_affine_kernel_bf16;
-  const void* kernel = kernel_of(layout);
+  const void* kernel = kernel_of(layout, tables);
   const int rows_per_block = layout.threads < 128 ? 128 / layout.threads : 1;
   const int threads = rows_per_block > 1 ? 128 : threads_for(packs, layout.packs);
   int sms = 0;
@@ -274,8 +274,9 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   if (access == 16 && !gated) {
     const ClusterLayout cluster = find_cluster_layout(arch, packs, c.rows, !is_affine(c.a));
     if (cluster.blocks != 0) return launch_cluster(c, cluster, packs, stream);
-    const Layout layout = find_affine_layout(packs, c.rows);
-    if (is_affine(c.a) && layout.threads != 0) return launch_affine(c, layout, arch, packs, stream);
+    const bool tables = !is_affine(c.a), weighted = c.a.weight != nullptr || c.a.bias != nullptr;
+    const Layout layout = tables ? find_affine_layout(kTablesTuning, packs, c.rows) : find_affine_layout(kAffineTuning, packs, c.rows);
+    if (layout.threads != 0 && !weighted) return launch_affine(c, layout, tables, arch, packs, stream);
   }
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;

@@ -42,10 +42,12 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
 #define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
 
-// The same for rows with a scale and a shift alone (adaln_affine), without gated residual: X(threads, packs).
-#define ADALN_AFFINE_LAYOUTS(X)                                                                                        \
-  X(8, 2) X(8, 3) X(16, 2) X(16, 3) X(32, 2) X(32, 3) X(32, 4) X(64, 2) X(64, 3) X(64, 4) X(256, 1) X(256, 2) X(256, 4) \
-  X(384, 3) X(512, 1) X(512, 2) X(512, 3) X(512, 4)
+// The same for rows with a scale and a shift alone (adaln_affine), or with their tables, without gated residual: X(tables, threads,
+// packs).
+#define ADALN_AFFINE_LAYOUTS(X)                                                                                  \
+  X(false, 8, 2) X(false, 8, 3) X(false, 16, 2) X(false, 16, 3) X(false, 32, 2) X(false, 32, 3) X(false, 32, 4)  \
+  X(false, 64, 2) X(false, 64, 3) X(false, 64, 4) X(false, 256, 1) X(false, 256, 2) X(false, 256, 4)             \
+  X(false, 384, 3) X(false, 512, 1) X(false, 512, 2) X(false, 512, 3) X(false, 512, 4) X(true, 512, 3)
 
 // The same for few wide rows, in clusters, from sm_90 on: X(blocks, threads, packs).
 #define ADALN_CLUSTER_LAYOUTS(X) X(8, 128, 1) X(8, 128, 2) X(2, 512, 2)
@@ -65,6 +67,7 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
   X(16, 256, 1, 4, false, 4, 80)         \
   X(16, 384, 1, 2, false, 4, 90)         \
   X(16, 256, 2, 3, false, 3, 80)         \
+  X(16, 384, 2, 2, false, 2, 90)         \
   X(16, 512, 1, 2, false, 3, 90)         \
   X(16, 512, 2, 2, false, 2, 90)         \
   X(16, 512, 4, 1, false, 2, 90)         \
@@ -158,6 +161,15 @@ constexpr AffineTuning kAffineTuning[] = {
     {1280, kAny, {512, 4}},
     {1536, kAny, {512, 3}},
     {2048, kAny, {512, 4}},
+};
+
+// The same with tables, but neither weight nor bias. H200, us, bf16 (by the tables below): on LayerNorm 3255 x 12288 55.3 (61.2), 500 x
+// 12288 11.7 (13.0), 140 x 10240 5.4 (6.0), each row with a modulation of its own 2500 x 12288 61.4 (79.3), on RMSNorm 50.4 (55.9),
+// 10.8 (11.9), 5.1 (5.5), 60.6 (68.7); f32 3255 x 6144 44.2 (50.6); but RMSNorm 3900 x 8200 45.8 (45.0). Up to 1,024 packs groups
+// are as fast or faster, and with four packs a thread: 2441 x 16384 58.6 (60.6), but 800 x 16384 25.2 (24.6).
+constexpr AffineTuning kTablesTuning[] = {
+    {1024, kAny, {0, 0}},
+    {1536, kAny, {512, 3}},
 };
 
 // Few wide rows, not gated, in accesses of 16 bytes.
@@ -295,6 +307,7 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 16, 128, 6000, {128, 1, 4}, {128, 1, 4}, {128, 1, 2}},
     {90, 16, 128, 2113, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
     {90, 16, 128, 0, {}, {}, {128, 1, 2}},
+    {90, 16, 256, 10000, {256, 1, 4}, {256, 2, 3}, {256, 1, 3}},  // H200, us, LayerNorm: 26000 x 1536 41.8 (256 x 1 x 4 44.6)
     {90, 16, 176, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
     {90, 16, 192, 5000, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},  // H200, us: 16000 x 1536 26.1 (384 x 1 x 2 27.6)
     {90, 16, 192, 0, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
@@ -303,15 +316,16 @@ constexpr GroupTuning kGroupTuning[] = {
     {90, 16, 384, 529, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
     {90, 16, 384, 0, {}, {}, {384, 1, 2}},  // a row a block, 4 an SM: adaln 500 x 2816 96 % (384 x 1 x 2 86)
     {90, 16, 512, 3000, {512, 2, 2}, {256, 2, 3}, {512, 1, 2}},  // H200, us: adaln 5376 x 4096 24.5 (512 x 1 x 2 27.0)
-    {90, 16, 512, 900, {512, 1, 2}, {256, 2, 3}, {512, 1, 2}},
+    {90, 16, 512, 900, {512, 2, 2}, {512, 2, 2}, {512, 1, 2}},  // H200, us: 2900 x 3200 12.9 (512 x 1 x 2 14.4)
     {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
     // Gated, some 1,000 rows, a row a block with its modulation fetched before the sums: 962 x 5120 87 % (512 x 2 x 1 79), but 300 x
     // 5120 72 (77) and 962 x 5568 65 (72).
     {90, 16, 640, 2500, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
     {90, 16, 640, 400, {512, 2, 2}, {512, 2, 2}, {}},
     {90, 16, 640, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
-    // layer_norm 8192 x 8192 98 % (512 x 2 x 2 91; H200 85, 91), gated 6000 x 8192 94 (87); H200, adaln 8000 x 8192 95 (512 x 4 x 1 86)
-    {90, 16, 1024, 4000, {512, 2, 2}, {512, 4, 1}, {1024, 2, 1}},
+    // Gated 6000 x 8192 94 % (87). H200, adaln 8000 x 8192 95 % (512 x 4 x 1 86), us on LayerNorm 4882 x 8192 47.8 (512 x 4 x 1 53.4),
+    // 6500 x 6144 48.7 (53.5; 512 x 2 x 2 50.4).
+    {90, 16, 768, 2500, {384, 2, 2}, {384, 2, 2}, {1024, 2, 1}},
     {90, 16, 1024, 900, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
     {90, 16, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
     // Of 132 rows, one an SM, kTuning's are faster: 131 x 9792 layer_norm 5.0 us (6.1); of 210 slower: 8.2 (7.5).
@@ -335,8 +349,9 @@ constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, i
 }
 
 // No threads where there is no row.
-constexpr Layout find_affine_layout(int64_t packs, int64_t rows) {
-  for (const AffineTuning& row : kAffineTuning)
+template <int ROWS>
+constexpr Layout find_affine_layout(const AffineTuning (&table)[ROWS], int64_t packs, int64_t rows) {
+  for (const AffineTuning& row : table)
     if (packs <= row.packs && rows <= row.rows) return row.layout;
   return {0, 0};
 }
@@ -371,6 +386,19 @@ constexpr bool is_compiled(const Layout& layout, int access) {
 // card has less, the launcher has the row read again.
 constexpr int64_t shared_bytes(int arch) { return (arch >= 90 ? 227 : arch >= 80 ? 163 : 48) * 1024 - 256; }
 
+template <int ROWS>
+constexpr bool is_sound(const AffineTuning (&table)[ROWS], bool tables) {
+  for (const auto& [packs, rows, layout] : table) {
+    bool sound = layout.threads == 0;
+#define ADALN_SAME(TABLES, THREADS, PACKS) \
+  sound = sound || (tables == TABLES && layout.threads == THREADS && layout.packs == PACKS && THREADS * PACKS >= packs);
+    ADALN_AFFINE_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+    if (!sound) return false;
+  }
+  return true;
+}
+
 constexpr bool tables_are_sound() {
   for (const Tuning& row : kTuning) {
     for (const Layout& l : {row.alone, row.gated}) {
@@ -380,14 +408,7 @@ constexpr bool tables_are_sound() {
       if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
     }
   }
-  for (const AffineTuning& row : kAffineTuning) {
-    if (row.layout.threads == 0) continue;
-    bool compiled = false;
-#define ADALN_SAME(THREADS, PACKS) compiled = compiled || (row.layout.threads == THREADS && row.layout.packs == PACKS);
-    ADALN_AFFINE_LAYOUTS(ADALN_SAME)
-#undef ADALN_SAME
-    if (!compiled || int64_t{row.layout.threads} * row.layout.packs < row.packs) return false;
-  }
+  if (!is_sound(kAffineTuning, false) || !is_sound(kTablesTuning, true)) return false;
   for (const ClusterTuning& row : kClusterTuning) {
     for (const ClusterLayout& l : {row.alone, row.tables}) {
       bool compiled = l.blocks == 0;
