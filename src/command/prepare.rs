@@ -8,7 +8,7 @@ use crate::cli::project::Selection;
 use crate::command::failure::Usage;
 use crate::evidence::signature;
 use crate::gpu::{self, Card};
-use crate::project::DType;
+use crate::project::{DType, Project};
 use crate::report::{Output, style};
 use crate::verify::Choice;
 
@@ -36,8 +36,8 @@ pub(crate) fn say_if_slow(output: Output) {
     }
 }
 
-/// The choice that a selection on the command line makes.
-pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
+/// The choice that a selection on the command line makes of a project's cases.
+pub(crate) fn choice(selection: &Selection, project: &Project, native_only: bool) -> Result<Choice> {
     let dtypes = selection
         .dtype
         .iter()
@@ -48,7 +48,7 @@ pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice>
             })
         })
         .collect::<Result<_>>()?;
-    Ok(Choice {
+    let choice = Choice {
         filter: selection.filter.clone(),
         dtypes,
         shapes: selection.shape.clone(),
@@ -56,7 +56,13 @@ pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice>
         ordinal: selection.device,
         native_only,
         turns: None,
-    })
+    };
+    if !choice.shapes.is_empty() {
+        for operation in &project.spec.operations {
+            choice.cases(operation, &[], 0).map_err(|error| Usage(error.to_string()))?;
+        }
+    }
+    Ok(choice)
 }
 
 /// Prints what was measured: project, card, driver, compiler, seed.

@@ -48,6 +48,8 @@ fn what_cannot_be_meant_is_refused_before_anything_is_measured() {
         (vec!["bench", "--record", "--shape", "rows=1"], "--shape"),
         (vec!["bench", "--dtype", "f63"], "--dtype f63"),
         (vec!["verify", "--dtype", "f63"], "--dtype f63"),
+        (vec!["verify", "--shape", "rows=1,columns=64"], "`columns`"),
+        (vec!["bench", "--shape", "rows"], "NAME=VALUE"),
         (vec!["bench", "--evidence", "there"], "--record"),
         (vec!["bench", "--rounds", "4"], "5 rounds"),
     ] {
