@@ -42,14 +42,7 @@ pub(super) fn run(request: &str, more: &[PathBuf]) -> Result<ExitCode> {
 
 fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let Verify { project, choice, path, parent } = request;
-    #[cfg(target_os = "linux")]
-    if let Some(parent) = parent {
-        // What nobody waits for any more keeps no card busy. The parent may have ended before.
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        if rustix::process::getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != *parent) {
-            anyhow::bail!("process {parent}, which waited for this verification, has ended");
-        }
-    }
+    parent.map_or(Ok(()), end_with)?;
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
@@ -70,4 +63,18 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     };
     output.json(&report);
     Ok(if report.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Ends this process with its parent: what nobody waits for any more keeps no card busy. An error if the parent has ended before.
+#[cfg(target_os = "linux")]
+fn end_with(parent: u32) -> Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let now = rustix::process::getppid().map(|now| now.as_raw_nonzero().get().cast_unsigned());
+    anyhow::ensure!(now == Some(parent), "process {parent}, which waited for this verification, has ended");
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_with(_: u32) -> Result<()> {
+    Ok(())
 }
