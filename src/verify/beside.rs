@@ -12,7 +12,7 @@ use super::turn;
 use crate::project::Project;
 use crate::worker::{Choice, CodePath, Request, Verify};
 
-/// Verifies a project in another process, so that two can be verified at the same time.
+/// Verifies a project in another process, so that several can be verified at the same time.
 ///
 /// # Errors
 /// Those of the verification, as the other process said them.

@@ -31,8 +31,8 @@ pub(crate) struct CodePath<'a> {
     pub(crate) process: Process<'a>,
 }
 
-/// The device code of a path: read before a candidate's process runs, and loaded when it is first needed. The driver compiles the
-/// PTX of a large project for 20 s, and as long again in the recording process, which can be at the same time.
+/// The device code of a path: read before a candidate's process runs, and loaded when it is first needed. The driver compiles PTX for
+/// a long time, and as long again in the recording process, which can be at the same time.
 #[derive(Debug)]
 pub(super) struct Code {
     /// Each with a name for errors.

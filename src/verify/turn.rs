@@ -1,5 +1,5 @@
-//! Turns on the card among processes that verify at the same time. The card gives each of their contexts a slice of time, so that a
-//! launch of 70 µs waits a millisecond where four contexts have work. A process that waits for its turn here finds the card idle.
+//! Turns on the card among processes that verify at the same time. Contexts that have work get the card in slices of time, many times
+//! as long as a small launch, which would wait for those of the others. A process that has its turn here finds the card idle.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-/// After this time a process launches without a turn: nobody can hold the others up.
+/// After this time a process launches without a turn: no other one can hold a launch up for longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a process sleeps before it asks again.
 const PAUSE: Duration = Duration::from_micros(20);
