@@ -121,7 +121,8 @@ pub(crate) struct Selection {
     /// Only cases of these element types, with commas between: f32, bf16, e4m3, … (docs/kernel-toml.md lists all)
     #[arg(long, value_name = "DTYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
-    /// Instead of the project's cases, this one: rows=128,width=4096
+    /// Instead of the project's cases, this one: rows=128,width=4096. Operations that have no such
+    /// sizes are left out
     #[arg(long, value_name = "SIZES")]
     pub(crate) shape: Vec<String>,
     /// Seed of the inputs and of the cases drawn afresh [default: drawn, and printed]

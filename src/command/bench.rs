@@ -46,8 +46,11 @@ pub(crate) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     }
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
-    let project = Project::open(&arguments.dir)?;
-    let choice = prepare::choice(selection, &project, true)?;
+    let choice = prepare::choice(selection, true)?;
+    let mut project = Project::open(&arguments.dir)?;
+    for why in prepare::of_shapes(&mut project, &choice)? {
+        output.note(format!("left out: {why}"));
+    }
     let card = prepare::card(selection.device)?;
     prepare::say_if_slow(output);
     let session = Session::open(project, &card, arguments.record, &tell)?;

@@ -8,7 +8,7 @@ use crate::cli::project::Selection;
 use crate::command::failure::Usage;
 use crate::evidence::signature;
 use crate::gpu::{self, Card};
-use crate::project::{DType, Project};
+use crate::project::{DType, Operation, Project};
 use crate::report::{Output, style};
 use crate::verify::Choice;
 
@@ -36,8 +36,8 @@ pub(crate) fn say_if_slow(output: Output) {
     }
 }
 
-/// The choice that a selection on the command line makes of a project's cases.
-pub(crate) fn choice(selection: &Selection, project: &Project, native_only: bool) -> Result<Choice> {
+/// The choice that a selection on the command line makes.
+pub(crate) fn choice(selection: &Selection, native_only: bool) -> Result<Choice> {
     let dtypes = selection
         .dtype
         .iter()
@@ -48,7 +48,7 @@ pub(crate) fn choice(selection: &Selection, project: &Project, native_only: bool
             })
         })
         .collect::<Result<_>>()?;
-    let choice = Choice {
+    Ok(Choice {
         filter: selection.filter.clone(),
         dtypes,
         shapes: selection.shape.clone(),
@@ -56,13 +56,20 @@ pub(crate) fn choice(selection: &Selection, project: &Project, native_only: bool
         ordinal: selection.device,
         native_only,
         turns: None,
-    };
+    })
+}
+
+/// Leaves out the operations that do not take every `--shape`, and returns why. An error if none does.
+pub(crate) fn of_shapes(project: &mut Project, choice: &Choice) -> Result<Vec<String>> {
+    let mut left_out = Vec::new();
     if !choice.shapes.is_empty() {
-        for operation in &project.spec.operations {
-            choice.cases(operation, &[], 0).map_err(|error| Usage(error.to_string()))?;
-        }
+        let taken = |operation: &Operation| choice.cases(operation, &[], 0).map_err(|why| why.to_string());
+        project.spec.operations.retain(|operation| taken(operation).map_err(|why| left_out.push(why)).is_ok());
     }
-    Ok(choice)
+    match left_out.first() {
+        Some(why) if project.spec.operations.is_empty() => Err(Usage(why.clone()).into()),
+        _ => Ok(left_out),
+    }
 }
 
 /// Prints what was measured: project, card, driver, compiler, seed.

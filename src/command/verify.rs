@@ -16,8 +16,11 @@ pub(crate) fn run(arguments: &Verify, output: Output) -> Result<ExitCode> {
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
     let native_only = arguments.native_only || arguments.sanitize;
-    let project = Project::open(&arguments.dir)?;
-    let choice = prepare::choice(&arguments.selection, &project, native_only)?;
+    let choice = prepare::choice(&arguments.selection, native_only)?;
+    let mut project = Project::open(&arguments.dir)?;
+    for why in prepare::of_shapes(&mut project, &choice)? {
+        output.note(format!("left out: {why}"));
+    }
     let card = prepare::card(arguments.selection.device)?;
     prepare::say_if_slow(output);
     let session = Session::open(project, &card, !native_only, &tell)?;

@@ -46,7 +46,11 @@ fn verify(request: &Verify, output: Output) -> Result<ExitCode> {
     let card = prepare::card(choice.ordinal)?;
     let progress = Progress::new(output);
     let tell = |what: &str| progress.tell(what);
-    let open = |arch| Session::compiled(Project::open(project)?, arch, std::iter::empty(), &tell);
+    let open = |arch| {
+        let mut project = Project::open(project)?;
+        prepare::of_shapes(&mut project, choice)?;
+        Session::compiled(project, arch, std::iter::empty(), &tell)
+    };
     let report = match path {
         CodePath::All => {
             let Session { project, build } = Session::by_default(Project::open(project)?, card.arch)?;

@@ -32,6 +32,9 @@ fn without_a_card_the_error_says_why_and_what_works() {
         assert!(out.is_empty());
         assert!(err.contains("libcuda.so.1"), "{err}");
         assert!(err.contains("kernels build") && err.contains("kernels ci"), "{err}");
+        let (_, _, err) = ran(&[command, "--shape", "rows=1,width=64,sum_stride=72"]);
+        assert!(err.contains("left out: shape") && err.contains("`rms_norm` has no `sum_stride`"), "{err}");
+        assert!(err.contains("libcuda.so.1"), "{err}");
         let (code, out, _) = ran(&[command, "--json"]);
         let json: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(code, Some(1));
