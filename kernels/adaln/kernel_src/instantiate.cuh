@@ -6,6 +6,7 @@
 #include "adaln_group.cuh"
 #include "adaln_phase.cuh"
 #include "adaln_unaligned.cuh"
+#include "adaln_uniform.cuh"
 #include "gate_residual.cuh"
 #include "kernels.h"
 
@@ -49,21 +50,40 @@ const void* find_adaln(const Layout& layout, int access, bool gated) {
   return nullptr;
 }
 
+template <typename T, int TPR, int NV, int BLOCKS>
+const void* affine_kernel() {
+  if constexpr (TPR < 128) {
+    return reinterpret_cast<const void*>(adaln_affine<T, TPR, NV, BLOCKS>);
+  } else {
+    return reinterpret_cast<const void*>(adaln_uniform<T, false, TPR, NV, 1, TPR * NV < 2048 ? kEarly : kAhead, BLOCKS>);
+  }
+}
+
 template <typename T>
-const void* find_adaln_affine(const Layout& layout, bool tables) {
-#define ADALN_FIND(TABLES, THREADS, PACKS)                                      \
-  if (tables == TABLES && layout.threads == THREADS && layout.packs == PACKS) \
-    return reinterpret_cast<const void*>(adaln_affine<T, TABLES, THREADS, PACKS>);
+const void* find_adaln_affine(const Layout& layout) {
+#define ADALN_FIND(THREADS, PACKS, BLOCKS) \
+  if (layout.threads == THREADS && layout.packs == PACKS) return affine_kernel<T, THREADS, PACKS, BLOCKS>();
   ADALN_AFFINE_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;
 }
 
 template <typename T>
-const void* find_adaln_cluster(const ClusterLayout& layout) {
-#define ADALN_FIND(BLOCKS, THREADS, PACKS)                                                \
-  if (layout.blocks == BLOCKS && layout.threads == THREADS && layout.packs == PACKS)       \
-    return reinterpret_cast<const void*>(adaln_cluster<T, BLOCKS, THREADS, PACKS>);
+const void* find_adaln_tables(const GroupLayout& layout) {
+#define ADALN_FIND(THREADS, PACKS, ROWS, FETCH, BLOCKS)                                      \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS)              \
+    return reinterpret_cast<const void*>(adaln_uniform<T, true, THREADS, PACKS, ROWS, FETCH, BLOCKS>);
+  ADALN_TABLES_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_cluster(const ClusterLayout& layout, int access) {
+  constexpr int kMany = 16 / static_cast<int>(sizeof(T));
+#define ADALN_FIND(ACCESS, BLOCKS, THREADS, PACKS)                                                                \
+  if (access == ACCESS && layout.blocks == BLOCKS && layout.threads == THREADS && layout.packs == PACKS)           \
+    return reinterpret_cast<const void*>(adaln_cluster<T, ACCESS == 16 ? kMany : 1, BLOCKS, THREADS, PACKS>);
   ADALN_CLUSTER_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;

@@ -10,15 +10,20 @@ const void* adaln_kernel_f32(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_f16(const Layout& layout, int access, bool gated);
 const void* adaln_kernel_bf16(const Layout& layout, int access, bool gated);
 
-// The same of a layout for rows with a scale and a shift alone, or with their tables.
-const void* adaln_affine_kernel_f32(const Layout& layout, bool tables);
-const void* adaln_affine_kernel_f16(const Layout& layout, bool tables);
-const void* adaln_affine_kernel_bf16(const Layout& layout, bool tables);
+// The same of a layout for rows with a scale and a shift alone.
+const void* adaln_affine_kernel_f32(const Layout& layout);
+const void* adaln_affine_kernel_f16(const Layout& layout);
+const void* adaln_affine_kernel_bf16(const Layout& layout);
 
-// The same of a layout for few wide rows.
-const void* adaln_cluster_kernel_f32(const ClusterLayout& layout);
-const void* adaln_cluster_kernel_f16(const ClusterLayout& layout);
-const void* adaln_cluster_kernel_bf16(const ClusterLayout& layout);
+// The same of a layout for rows with a scale, a shift and their tables.
+const void* adaln_tables_kernel_f32(const GroupLayout& layout);
+const void* adaln_tables_kernel_f16(const GroupLayout& layout);
+const void* adaln_tables_kernel_bf16(const GroupLayout& layout);
+
+// The same of a layout for few wide rows, in such accesses (16, kElement).
+const void* adaln_cluster_kernel_f32(const ClusterLayout& layout, int access);
+const void* adaln_cluster_kernel_f16(const ClusterLayout& layout, int access);
+const void* adaln_cluster_kernel_bf16(const ClusterLayout& layout, int access);
 
 // The same of a layout for rows that have their modulation in common.
 const void* adaln_group_kernel_f32(const GroupLayout& layout, int access, bool gated);

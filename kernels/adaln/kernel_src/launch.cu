@@ -200,12 +200,8 @@ int phase_bits(const Call& c) {
 }
 
 // Rows that have their modulation in common; of kUnaligned, those of a block are of one phase (adaln_phases).
-int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access, int bits, bool gated, int64_t packs,
+int launch_groups(const Call& c, const void* kernel, int arch, const GroupLayout& layout, int access, int bits, int64_t packs,
                   cudaStream_t stream) {
-  const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
-                         : c.type == kF16 ? adaln_group_kernel_f16
-                                          : adaln_group_kernel_bf16;
-  const void* kernel = kernel_of(layout, access, gated);
   const int threads = layout.threads < 128 ? 128 : threads_for(packs, layout.packs);
   const uint32_t warps = static_cast<uint32_t>(warps_apart(layout, access));
   const uint32_t rows_of_block = static_cast<uint32_t>(rows_of(layout)) / warps << bits;  // and those of the other phases
@@ -227,16 +223,8 @@ int launch_groups(const Call& c, int arch, const GroupLayout& layout, int access
   return cudaSuccess;
 }
 
-// Whether a call has a scale and a shift alone. As launch has it, weight and bias are these where they are alone.
-bool is_affine(const Arguments& a) {
-  return a.weight == nullptr && a.bias == nullptr && a.scale_table == nullptr && a.shift_table == nullptr;
-}
-
-int launch_affine(const Call& c, const Layout& layout, bool tables, int arch, int64_t packs, cudaStream_t stream) {
-  const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
-                         : c.type == kF16 ? adaln_affine_kernel_f16
-                                          : adaln_affine_kernel_bf16;
-  const void* kernel = kernel_of(layout, tables);
+// A row at a time, with whatever modulation it has.
+int launch_blocks(const Call& c, const void* kernel, int arch, const Layout& layout, int64_t packs, cudaStream_t stream) {
   const int rows_per_block = layout.threads < 128 ? 128 / layout.threads : 1;
   const int threads = rows_per_block > 1 ? 128 : threads_for(packs, layout.packs);
   int sms = 0;
@@ -253,7 +241,7 @@ int launch_affine(const Call& c, const Layout& layout, bool tables, int arch, in
 }
 
 // Code of sm_90 and later, for as few rows as one launch takes.
-int launch_cluster(const Call& c, const ClusterLayout& layout, int64_t packs, cudaStream_t stream) {
+int launch_cluster(const Call& c, const ClusterLayout& layout, int access, int64_t packs, cudaStream_t stream) {
   const auto kernel_of = c.type == kF32   ? adaln_cluster_kernel_f32
                          : c.type == kF16 ? adaln_cluster_kernel_f16
                                           : adaln_cluster_kernel_bf16;
@@ -264,19 +252,50 @@ int launch_cluster(const Call& c, const ClusterLayout& layout, int64_t packs, cu
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(a.rows * layout.blocks), config.blockDim = dim3(layout.threads), config.stream = stream;
   config.attrs = attributes, config.numAttrs = 2;
-  return cleared(cudaLaunchKernelExC(&config, kernel_of(layout), parameters));
+  return cleared(cudaLaunchKernelExC(&config, kernel_of(layout, access), parameters));
+}
+
+// Rows that are not gated, in accesses of 16 bytes, with a scale and a shift and both of their tables or neither. As launch has it,
+// weight and bias are these where they are alone. Whether a kernel was found.
+bool launch_modulated(const Call& c, int arch, int64_t packs, cudaStream_t stream, int& result) {
+  if (c.a.weight != nullptr || c.a.bias != nullptr) return false;
+  if (c.a.scale_table == nullptr && c.a.shift_table == nullptr) {
+    const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
+                           : c.type == kF16 ? adaln_affine_kernel_f16
+                                            : adaln_affine_kernel_bf16;
+    const Layout layout = find_affine_layout(packs, c.rows);
+    if (layout.threads == 0) return false;
+    result = launch_blocks(c, kernel_of(layout), arch, layout, packs, stream);
+    return true;
+  }
+  if (c.a.scale_table == nullptr || c.a.shift_table == nullptr) return false;
+  const auto kernel_of = c.type == kF32   ? adaln_tables_kernel_f32
+                         : c.type == kF16 ? adaln_tables_kernel_f16
+                                          : adaln_tables_kernel_bf16;
+  GroupLayout layout = find_tables_layout(packs, c.rows, true);
+  const int64_t rows = layout.threads == 0 ? 0 : rows_of(layout);
+  if (rows == 0 || c.rows_per_modulation < 4 * rows || c.rows < kGroupBlocksAtLeast * rows) {
+    layout = find_tables_layout(packs, c.rows, false);
+  }
+  if (layout.threads == 0) return false;
+  const void* kernel = kernel_of(layout);
+  result = layout.rows > 1 ? launch_groups(c, kernel, arch, layout, 16, 0, packs, stream)
+                           : launch_blocks(c, kernel, arch, {layout.threads, layout.packs}, packs, stream);
+  return true;
 }
 
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int size = size_of(c.type);
   int64_t packs = access == kElement ? c.a.width : (c.a.width * size + 15) / 16;
-  if (access == 16 && !gated) {
-    const ClusterLayout cluster = find_cluster_layout(arch, packs, c.rows, !is_affine(c.a));
-    if (cluster.blocks != 0) return launch_cluster(c, cluster, packs, stream);
-    const bool tables = !is_affine(c.a), weighted = c.a.weight != nullptr || c.a.bias != nullptr;
-    const Layout layout = tables ? find_affine_layout(kTablesTuning, packs, c.rows) : find_affine_layout(kAffineTuning, packs, c.rows);
-    if (layout.threads != 0 && !weighted) return launch_affine(c, layout, tables, arch, packs, stream);
+  if (!gated) {
+    const bool affine = c.a.weight == nullptr && c.a.bias == nullptr && c.a.scale_table == nullptr && c.a.shift_table == nullptr;
+    const int of_cluster = access == 16 ? 16 : kElement;
+    const int64_t parts = access == 16 ? packs : c.a.width;
+    const ClusterLayout cluster = find_cluster_layout(arch, of_cluster, parts, c.rows, !affine);
+    if (cluster.blocks != 0) return launch_cluster(c, cluster, of_cluster, parts, stream);
+    int result = 0;
+    if (access == 16 && launch_modulated(c, arch, packs, stream, result)) return result;
   }
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;
@@ -288,7 +307,10 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
                            : narrow                                      ? kNarrowBlocksAtLeast
                                                                          : kGroupBlocksAtLeast;
     if (c.rows_per_modulation >= least && c.rows >= blocks * rows) {
-      return launch_groups(c, arch, group, access, bits, gated, packs, stream);
+      const auto kernel_of = c.type == kF32   ? adaln_group_kernel_f32
+                             : c.type == kF16 ? adaln_group_kernel_f16
+                                              : adaln_group_kernel_bf16;
+      return launch_groups(c, kernel_of(group, access, gated), arch, group, access, bits, packs, stream);
     }
   }
   if (access == kUnaligned && c.a.width <= kNarrow) access = kElement, packs = c.a.width;

@@ -1,8 +1,8 @@
-// The same for rows with a scale and a shift alone, and nothing gated: layer_norm, and adaln without tables, weight and bias; with
-// tables (TABLES) for wide rows.
+// The same for narrow rows with a scale and a shift alone, and nothing gated: layer_norm, and adaln without tables, weight and
+// bias. Wider ones, and those with tables, are in adaln_uniform.cuh.
 //
-// Scale and shift are loaded with x and stay packed. In fp32, or with their tables, they would take so many registers that an SM
-// would hold half as many rows at a time: tables are loaded where they are used.
+// Scale and shift are loaded with x and stay packed. In fp32 they would take so many registers that an SM would hold half as many
+// rows at a time.
 //
 // The warps of a row exchange what they know of it once. A warp has the sum of its elements and their squared deviations from its
 // own mean; those from the mean of the row are, over all warps, the sum of theirs and of elements * (own mean - mean of the row)^2
@@ -16,12 +16,6 @@
 
 namespace adaln {
 using namespace common;
-
-// Threads that shall be resident on an SM, which bounds the registers to 40, 56 or 64 a thread.
-template <int NV>
-constexpr int kAffineThreads = NV <= 2 ? 1536 : NV == 3 ? 1152 : 1024;
-template <int TPR, int NV>
-constexpr int kAffineBlocks = (kAffineThreads<NV> < kSmThreads ? kAffineThreads<NV> : kSmThreads) / kBlockThreads<TPR>;
 
 // The sum over LANES neighbouring threads of a warp, a power of two; each of them gets it.
 template <int LANES>
@@ -43,45 +37,38 @@ __device__ __forceinline__ float of_warps(const float4& warp, float& mean, const
   return rsqrtf(lane_sum<LANES>(squares) * a.inverse_width + a.eps);
 }
 
-// Rows of fewer than 128 threads share a block. Else a block a row, of as many warps as it needs, up to TPR threads. Each thread
-// has up to NV packs.
-template <typename T, bool TABLES, int TPR, int NV>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<TPR, NV>) adaln_affine(const Arguments a) {
-  constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<TPR> / TPR, kLanes = TPR < 32 ? TPR : 32;
+// TPR threads share a row, and each has up to NV packs of it. BLOCKS blocks of 128 threads an SM bound the registers.
+template <typename T, int TPR, int NV, int BLOCKS>
+__global__ void __launch_bounds__(128, kAffineBlocks<128, BLOCKS>) adaln_affine(const Arguments a) {
+  constexpr int N = 16 / sizeof(T), kRows = 128 / TPR, kLanes = TPR < 32 ? TPR : 32;
+  static_assert(TPR <= 64, "of a row in several warps the warps of a block know each other's place");
   wait_for_previous();
-  const int step = kRows == 1 ? blockDim.x : TPR, first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
-  const uint32_t row = kRows == 1 ? blockIdx.x : blockIdx.x * kRows + threadIdx.x / TPR;
+  const int first = threadIdx.x % TPR;
+  const uint32_t row = blockIdx.x * kRows + threadIdx.x / TPR;
   // Packs of the row from this thread's first on; none behind the last row, in the last block.
-  const int left = kRows == 1 || row < a.rows ? static_cast<int>(a.packs) - first : 0;
+  const int left = row < a.rows ? static_cast<int>(a.packs) - first : 0;
   const auto each_pack = [&](auto f) {
 #pragma unroll
     for (int v = 0; v < NV; ++v)
-      if (v * step < left) f(v);
+      if (v * TPR < left) f(v);
   };
 
   Pack<T, N> x[NV], scale[NV] = {}, shift[NV] = {};
   const T* const x_row = static_cast<const T*>(a.x) + row * a.x_stride + first * N;
-  each_pack([&](int v) { load<kCached>(x[v], x_row, v * step); });
-  // Wide rows are few on an SM: while they are added up and stored, the row that the SM takes next comes into L2. H200, us:
-  // layer_norm 3000 x 12288 40.3 (44.2 without), 4340 x 9216 41.4 (44.2), 4882 x 8192 41.1 (42.2), but 8192 x 4096 34.7 (34.4).
-  // Where a thread has two packs it costs time: 1000 x 8192 11.6 (11.2).
-  if constexpr (TPR >= 256 && NV > 2) {
-    const uint32_t next = row + a.sms * (kAffineThreads<NV> / blockDim.x);
-    if (threadIdx.x == 0 && next < a.rows) prefetch_row(static_cast<const T*>(a.x) + next * a.x_stride, a.packs * 16);
-  }
+  each_pack([&](int v) { load<kCached>(x[v], x_row, v * TPR); });
   const uint32_t group = a.rows_per_modulation.quotient(row);
   const T* const scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride + first * N;
   const T* const shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride + first * N;
   each_pack([&](int v) {
-    if (a.scale != nullptr) load<kCached>(scale[v], scale_row, v * step);
-    if (a.shift != nullptr) load<kCached>(shift[v], shift_row, v * step);
+    if (a.scale != nullptr) load<kCached>(scale[v], scale_row, v * TPR);
+    if (a.shift != nullptr) load<kCached>(shift[v], shift_row, v * TPR);
   });
 
   float inverse_elements = a.inverse_width, elements = 0.0f;  // of the row that this warp has, where it has not all
   if constexpr (TPR > 32) {
     int packs = 0;
 #pragma unroll
-    for (int v = 0; v < NV; ++v) packs += __popc(__ballot_sync(0xffffffffu, v * step < left));
+    for (int v = 0; v < NV; ++v) packs += __popc(__ballot_sync(0xffffffffu, v * TPR < left));
     elements = static_cast<float>(packs * N);
     inverse_elements = 1.0f / fmaxf(elements, 1.0f);
   }
@@ -94,14 +81,11 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<TPR, NV>) ad
   each_pack([&](int v) { squares = add_squares(x[v], mean, squares); });
   squares = lane_sum<kLanes>(squares);
   if constexpr (TPR > 32) {
-    constexpr int kWarps = TPR <= 64 ? 2 : TPR <= 256 ? 8 : 16;  // at most, as a power of two
-    __shared__ float4 warps[kBlockThreads<TPR> / 32];
-    const int warp = threadIdx.x / 32, place = threadIdx.x % kWarps, of_row = kRows == 1 ? blockDim.x / 32 : TPR / 32;
+    __shared__ float4 warps[4];
+    const int warp = threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) warps[warp] = make_float4(sum, mean, squares, elements);
     __syncthreads();
-    float4 part = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (place < of_row) part = warps[warp / of_row * of_row + place];
-    inverse = of_warps<kWarps>(part, mean, a);
+    inverse = of_warps<2>(warps[warp / 2 * 2 + threadIdx.x % 2], mean, a);
   } else {
     inverse = rsqrtf(squares * a.inverse_width + a.eps);
   }
@@ -113,16 +97,10 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<TPR, NV>) ad
     float factor[N], addend[N];
     unpack(scale[v], factor);
     unpack(shift[v], addend);
-    if constexpr (TABLES) {
-      Modulation<T, N> tables = {};
-      fetch_tables(tables, first + v * step, a);
-      add_pack(factor, tables.scale_table);
-      add_pack(addend, tables.shift_table);
-    }
 #pragma unroll
     for (int j = 0; j < N; ++j) factor[j] += a.one;
     modulate(x[v], factor, addend, mean, inverse);
-    store(out_row, v * step, x[v]);
+    store(out_row, v * TPR, x[v]);
   });
 }
 

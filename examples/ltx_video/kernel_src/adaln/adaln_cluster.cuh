@@ -8,13 +8,13 @@
 namespace adaln {
 
 // CLUSTER blocks of THREADS threads a row, each with up to NV packs.
-template <typename T, int CLUSTER, int THREADS, int NV>
+template <typename T, int N, int CLUSTER, int THREADS, int NV>
 __global__ void __launch_bounds__(THREADS) adaln_cluster(const Arguments a) {
   if constexpr (!kUsed<90>) {
     __trap();
     return;
   }
-  constexpr int N = 16 / sizeof(T), kWarps = THREADS / 32 * CLUSTER, kStep = THREADS * CLUSTER;  // of a row
+  constexpr int kWarps = THREADS / 32 * CLUSTER, kStep = THREADS * CLUSTER;  // of a row
   static_assert(kWarps <= 32, "a thread of each warp reads what one warp knows");
   __shared__ float2 warps[kWarps];  // sum, and squared deviations from the own mean
   __shared__ Mbarrier received;
@@ -35,15 +35,19 @@ __global__ void __launch_bounds__(THREADS) adaln_cluster(const Arguments a) {
       if (v * kStep < left) f(v);
   };
   Pack<T, N> x[NV];
-  Modulation<T, N> modulation[NV];
   const T* const x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   each_pack([&](int v) { load<kCached>(x[v], x_row, first + v * kStep); });
   const uint32_t group = a.rows_per_modulation.quotient(row);
   const T* const scale_row = static_cast<const T*>(a.scale) + group * a.scale_stride;
   const T* const shift_row = static_cast<const T*>(a.shift) + group * a.shift_stride;
-  each_pack([&](int v) { fetch(modulation[v], scale_row, shift_row, first + v * kStep, a); });
   float factor[NV][N], addend[NV][N];  // computed while the loads of x are in flight
-  each_pack([&](int v) { combine(factor[v], addend[v], modulation[v], first + v * kStep, a); });
+  if constexpr (N == 1) {
+    combine_elements(factor, addend, scale_row, shift_row, first, kStep, a, each_pack);
+  } else {
+    Modulation<T, N> modulation[NV];
+    each_pack([&](int v) { fetch(modulation[v], scale_row, shift_row, first + v * kStep, a); });
+    each_pack([&](int v) { combine(factor[v], addend[v], modulation[v], first + v * kStep, a); });
+  }
 
   // Elements of a row that its w-th warp has.
   const auto elements_of = [&](int w) {

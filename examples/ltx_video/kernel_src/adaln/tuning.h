@@ -42,33 +42,45 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
 #define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
 
-// The same for rows with a scale and a shift alone (adaln_affine), or with their tables, without gated residual: X(tables, threads,
-// packs).
-#define ADALN_AFFINE_LAYOUTS(X)                                                                                  \
-  X(false, 8, 2) X(false, 8, 3) X(false, 16, 2) X(false, 16, 3) X(false, 32, 2) X(false, 32, 3) X(false, 32, 4)  \
-  X(false, 64, 2) X(false, 64, 3) X(false, 64, 4) X(false, 256, 1) X(false, 256, 2) X(false, 256, 4)             \
-  X(false, 384, 3) X(false, 512, 1) X(false, 512, 2) X(false, 512, 3) X(false, 512, 4) X(true, 512, 3)
+// When a thread of adaln_uniform loads the modulation of its packs.
+enum Fetch : int {
+  kEarly,  // all of it with x; it stays packed
+  kHalf,   // scale and shift with x, a pack's tables where they are used
+  kAhead,  // what a pack has while the one before it is used
+};
+// BLOCKS, of so many threads, or what an SM has room for.
+template <int THREADS, int BLOCKS>
+constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThreads / THREADS;
 
-// The same for few wide rows, in clusters, from sm_90 on: X(blocks, threads, packs).
-#define ADALN_CLUSTER_LAYOUTS(X) X(8, 128, 1) X(8, 128, 2) X(2, 512, 2)
+// The same for rows with a scale and a shift alone, without gated residual: X(threads, packs, blocks), where so many blocks are to
+// stand on an SM. Fewer than 128 threads are of adaln_affine, others of adaln_uniform.
+#define ADALN_AFFINE_LAYOUTS(X)                                                                                         \
+  X(8, 2, 12) X(8, 3, 9) X(16, 2, 12) X(16, 3, 9) X(32, 2, 12) X(32, 3, 9) X(32, 4, 8) X(64, 2, 12) X(64, 3, 9) X(64, 4, 8) \
+  X(256, 1, 6) X(256, 2, 5) X(256, 4, 3) X(512, 1, 3) X(512, 3, 2) X(512, 4, 2)
+
+// The same with tables, of adaln_uniform: X(threads, packs, rows, fetch, blocks).
+#define ADALN_TABLES_LAYOUTS(X)                                                                                 \
+  X(8, 2, 4, kEarly, 4) X(8, 3, 2, kEarly, 4) X(16, 1, 4, kEarly, 6) X(16, 3, 1, kEarly, 5) X(16, 3, 2, kEarly, 4)  \
+  X(32, 1, 4, kEarly, 6) X(32, 2, 1, kEarly, 7) X(32, 2, 2, kEarly, 5) X(32, 2, 4, kEarly, 4) X(32, 3, 1, kEarly, 5) \
+  X(32, 3, 2, kEarly, 4) X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 2, 1, kEarly, 4)                  \
+  X(256, 2, 2, kEarly, 3) X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2)                  \
+  X(512, 3, 1, kEarly, 1) X(512, 3, 2, kEarly, 1) X(512, 4, 1, kAhead, 2)
+
+// The same for few wide rows, in clusters, from sm_90 on: X(access, blocks, threads, packs).
+#define ADALN_CLUSTER_LAYOUTS(X)                       \
+  X(16, 8, 128, 1) X(16, 8, 128, 2) X(16, 2, 512, 2)   \
+  X(kElement, 8, 128, 4) X(kElement, 8, 128, 8) X(kElement, 8, 128, 16)
 
 // What is compiled of groups: X(access, threads, packs, rows, gated, blocks, first), where so many blocks are to stand on an SM,
 // by code of the architecture `first` and above.
 #define ADALN_GROUP_LAYOUTS(X)           \
   X(16, 8, 1, 4, false, 8, 80)           \
   X(16, 16, 1, 4, false, 8, 80)          \
-  X(16, 16, 2, 2, false, 6, 80)          \
-  X(16, 16, 2, 4, false, 5, 80)          \
   X(16, 32, 1, 4, false, 8, 80)          \
-  X(16, 16, 3, 2, false, 4, 80)          \
   X(16, 32, 2, 2, false, 6, 80)          \
   X(16, 128, 1, 2, false, 10, 80)        \
-  X(16, 128, 1, 4, false, 8, 90)         \
   X(16, 256, 1, 4, false, 4, 80)         \
-  X(16, 384, 1, 2, false, 4, 90)         \
   X(16, 256, 2, 3, false, 3, 80)         \
-  X(16, 384, 2, 2, false, 2, 90)         \
-  X(16, 512, 1, 2, false, 3, 90)         \
   X(16, 512, 2, 2, false, 2, 90)         \
   X(16, 512, 4, 1, false, 2, 90)         \
   X(16, 8, 1, 4, true, 6, 80)            \
@@ -119,11 +131,12 @@ struct AffineTuning {
 };
 
 constexpr AffineTuning kAffineTuning[] = {
-    // H200. Where a launch's rows are on the card at once, more threads; else layouts whose threads have most to do. Layer_norm, bf16,
-    // us (before, in groups or by adaln_rows): 44356 x 320 15.2 (18.0), 60000 x 640 37.7 (43.5), 8192 x 1152 11.6 (13.3), 26041 x
-    // 1536 39.2 (44.0), 19531 x 2048 40.2 (43.4), 1000 x 4096 6.4 (7.4), 8192 x 4096 34.7 (36.2), 8000 x 5120 41.9 (43.9), 300 x
-    // 8192 5.0 (6.5), 4882 x 8192 41.1 (46.4), 4340 x 9216 41.4 (51.1), 3255 x 12288 43.2 (52.3), 2441 x 16384 42.4 (52.6); a copy
-    // of 160 MB takes 39.5. With tables it is no better: adaln 5376 x 2048 16.7 (12.8).
+    // H200. Where a launch's rows are on the card at once, more threads; else layouts whose threads have most to do. Layer_norm,
+    // bf16, us (before, in groups or by adaln_rows): 44356 x 320 15.2 (18.0), 60000 x 640 37.7 (43.5), 8192 x 1152 11.6 (13.3),
+    // 26041 x 1536 39.2 (44.0), 19531 x 2048 40.2 (43.4). By adaln_uniform (by adaln_affine, when it had these): 700 x 3000 3.9
+    // (4.7), 13000 x 3072 39.4 (40.6), 1000 x 4096 6.0 (6.5), 8192 x 4096 33.4 (34.6), 8960 x 5120 45.2 (46.8), 300 x 8192 4.9
+    // (5.0), 4882 x 8192 39.8 (41.0), 3255 x 12288 40.2 (43.4), 2441 x 16384 40.9 (42.7). A copy of 160 MB takes 39.3, of 8192 x
+    // 4096 33.4. Narrower rows are as fast or faster by adaln_affine: 52000 x 768 39.5 (32 x 3 of adaln_uniform 40.2).
     {8, 50000, {8, 2}},
     {8, kAny, {0, 0}},  // more rows of 64 columns are faster in groups: 625000 x 64 40.0 (8 x 2 48.4)
     {12, kAny, {8, 2}},
@@ -148,33 +161,54 @@ constexpr AffineTuning kAffineTuning[] = {
     {256, 1500, {256, 1}},
     {256, kAny, {64, 4}},
     {512, 200, {512, 1}},
-    {384, 3000, {256, 2}},
-    {320, kAny, {256, 2}},
-    {512, 700, {256, 2}},
+    {384, kAny, {256, 2}},
+    {512, 3000, {256, 2}},
     {512, kAny, {256, 4}},
-    {640, 200, {512, 2}},
-    {640, 3000, {384, 3}},
-    {1024, 1500, {512, 2}},
     {1024, kAny, {256, 4}},
-    {1152, kAny, {384, 3}},
-    {1280, 200, {512, 3}},
-    {1280, kAny, {512, 4}},
     {1536, kAny, {512, 3}},
     {2048, kAny, {512, 4}},
 };
 
-// The same with tables, but neither weight nor bias. H200, us, bf16 (by the tables below): on LayerNorm 3255 x 12288 55.3 (61.2), 500 x
-// 12288 11.7 (13.0), 140 x 10240 5.4 (6.0), each row with a modulation of its own 2500 x 12288 61.4 (79.3), on RMSNorm 50.4 (55.9),
-// 10.8 (11.9), 5.1 (5.5), 60.6 (68.7); f32 3255 x 6144 44.2 (50.6); but RMSNorm 3900 x 8200 45.8 (45.0). Up to 1,024 packs groups
-// are as fast or faster, and with four packs a thread: 2441 x 16384 58.6 (60.6), but 800 x 16384 25.2 (24.6).
-constexpr AffineTuning kTablesTuning[] = {
-    {1024, kAny, {0, 0}},
-    {1536, kAny, {512, 3}},
+// The same with a scale, a shift and both their tables. What finds no row, or one of no threads, is in the tables below.
+struct TablesTuning {
+  int64_t packs, rows;  // at most
+  GroupLayout own;      // a row a block at a time: each has a modulation of its own, or there are too few for the other
+  GroupLayout common;   // rows with a modulation in common, of which a launch has kGroupBlocksAtLeast blocks
 };
 
-// Few wide rows, not gated, in accesses of 16 bytes.
+constexpr TablesTuning kTablesTuning[] = {
+    // H200, bf16, us (before, in groups, or by adaln_affine from 8,200 columns on): on LayerNorm 104000 x 384 41.1 (46.1), 80000
+    // x 512 41.5 (40.9), 52000 x 768 41.7 (41.4), 34000 x 1152 42.1 (43.8), 19531 x 2048 40.6 (41.5), 9700 x 4096 41.2 (43.1),
+    // 8960 x 5120 47.9 (52.2), 6500 x 6144 42.6 (48.4), 4882 x 8192 43.2 (47.3), 3900 x 10240 45.4 (57.5), 3255 x 12288 45.9
+    // (55.1), 2441 x 16384 47.6 (60.5), of fewer rows 4000 x 320 3.2 (4.5), 6000 x 768 6.7 (7.4), 300 x 4096 3.7 (4.4), 1000 x
+    // 5120 8.3 (9.8), 800 x 16384 19.6 (24.6), but 250 x 10240 6.1 (5.6); on RMSNorm 52000 x 768 40.8 (39.5), 8960 x 5120 47.1
+    // (47.1), 4882 x 8192 42.6 (43.0), 3255 x 12288 44.4 (50.6). A copy of the 160 MB of the larger ones takes 39.3 and of 184 MB
+    // (x 5120) 44.8. With a modulation each: 104000 x 384 73.4 (80.5), 9700 x 4096 73.2 (81.0), 739 x 7808 12.3 (14.4), 4882 x
+    // 8192 74.3 (77.0).
+    {12, kAny, {}, {8, 2, 4}},
+    {16, kAny, {}, {16, 1, 4}},
+    {24, kAny, {}, {8, 3, 2}},
+    {32, kAny, {}, {32, 1, 4}},
+    {48, kAny, {16, 3, 1}, {16, 3, 2}},
+    {64, 20000, {32, 2, 1}, {32, 2, 2}},
+    {64, kAny, {32, 2, 1}, {32, 2, 4}},
+    {96, kAny, {32, 3, 1}, {32, 3, 2}},
+    {256, kAny, {128, 2, 1}, {128, 2, 2}},
+    {512, kAny, {256, 2, 1}, {256, 2, 2}},
+    {640, 2500, {512, 2, 1}, {256, 3, 2}},
+    {640, kAny, {512, 2, 1}, {256, 4, 2}},
+    {768, kAny, {512, 2, 1}, {256, 3, 2}},
+    {1024, kAny, {512, 2, 1}, {256, 4, 2}},
+    {1280, kAny, {512, 3, 1}, {512, 4, 1}},
+    {1536, 1000, {512, 3, 1}, {512, 4, 1}},
+    {1536, kAny, {512, 3, 1}, {512, 3, 2}},
+    {2048, kAny, {512, 4, 1}, {512, 4, 1}},
+};
+
+// Few wide rows, not gated.
 struct ClusterTuning {
   int arch;
+  int access;  // 16 bytes, or an element for rows that are no whole number of them
   int64_t packs, rows;  // at most
   ClusterLayout alone;   // a scale and a shift alone
   ClusterLayout tables;  // or with tables, weight or bias
@@ -184,14 +218,20 @@ constexpr ClusterTuning kClusterTuning[] = {
     // H200, bf16, us (before): layer_norm 16 x 6144 1.9 (2.4), 1 x 8192 1.6 (2.6), 1 x 16384 1.9 (4.3), 32 x 16384 2.9 (4.6), but 33 x
     // 12288 3.0 by adaln_affine, too; adaln with tables 6 x 6592 1.5 (2.3), 11 x 13104 2.0 (3.5), 32 x 16384 2.7 (4.3), 64 x 12288
     // 3.2 (3.7). Of 100 rows most would take longer.
-    {90, 640, kAny, {}, {}},
-    {90, 1024, 16, {8, 128, 1}, {8, 128, 1}},
-    {90, 1024, 32, {}, {8, 128, 1}},
-    {90, 1280, 16, {8, 128, 2}, {8, 128, 2}},
-    {90, 1280, 32, {}, {8, 128, 2}},
-    {90, 2048, 32, {8, 128, 2}, {8, 128, 2}},
-    {90, 896, kAny, {}, {}},
-    {90, 2048, 64, {}, {2, 512, 2}},
+    {90, 16, 640, kAny, {}, {}},
+    {90, 16, 1024, 16, {8, 128, 1}, {8, 128, 1}},
+    {90, 16, 1024, 32, {}, {8, 128, 1}},
+    {90, 16, 1280, 16, {8, 128, 2}, {8, 128, 2}},
+    {90, 16, 1280, 32, {}, {8, 128, 2}},
+    {90, 16, 2048, 32, {8, 128, 2}, {8, 128, 2}},
+    {90, 16, 896, kAny, {}, {}},
+    {90, 16, 2048, 64, {}, {2, 512, 2}},
+    // bf16, with tables: 2 x 7013 1.9 us (4.3), 19 x 3578 2.0 (3.2), 31 x 12125 3.7 (6.6), layer_norm 32 x 9001 3.8 (4.4), but 64 x
+    // 9001 6.0 (5.9), 64 x 1027 2.8 (2.4).
+    {90, kElement, 1024, kAny, {}, {}},
+    {90, kElement, 4096, 32, {8, 128, 4}, {8, 128, 4}},
+    {90, kElement, 8192, 32, {8, 128, 8}, {8, 128, 8}},
+    {90, kElement, 16384, 32, {8, 128, 16}, {8, 128, 16}},
 };
 
 constexpr Tuning kTuning[] = {
@@ -253,7 +293,8 @@ struct GroupTuning {
 };
 
 constexpr GroupTuning kGroupTuning[] = {
-    // What is said of whole rows of layer_norm is from before kAffineTuning, which has them now; with tables they are here.
+    // What is said of whole rows, not gated, is from before kAffineTuning and kTablesTuning, which have them now; with weight and bias
+    // besides they are here.
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   Every layout with the warps that the row needs, microseconds of 8192 rows: 1152 adaln 256 x 1 x 4 16.4 (384 x 1 x 2 16.8,
@@ -299,43 +340,25 @@ constexpr GroupTuning kGroupTuning[] = {
     {80, kUnaligned, 2048, 0, {512, 4, 1}, {512, 4, 1}, {512, 4, 1}},
     {80, 16, 8, 0, {8, 1, 4}, {8, 1, 4}, {8, 1, 4}},
     {80, 16, 16, 0, {16, 1, 4}, {16, 1, 4}, {16, 1, 4}},
-    {80, 16, 24, 20000, {16, 2, 4}, {16, 2, 4}, {32, 1, 2}},
-    {80, 16, 24, 8000, {16, 2, 2}, {16, 2, 2}, {32, 1, 2}},
     {80, 16, 32, 0, {32, 1, 4}, {32, 1, 4}, {32, 1, 2}},
-    {80, 16, 40, 16000, {16, 3, 2}, {16, 3, 2}, {128, 1, 2}},  // H200, us: adaln with tables 130074 x 320 47.0 (32 x 2 x 2 51.3)
     {80, 16, 64, 1400, {32, 2, 2}, {32, 2, 2}, {128, 1, 2}},
-    {90, 16, 128, 6000, {128, 1, 4}, {128, 1, 4}, {128, 1, 2}},
-    {90, 16, 128, 2113, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {90, 16, 128, 0, {}, {}, {128, 1, 2}},
-    {90, 16, 256, 10000, {256, 1, 4}, {256, 2, 3}, {256, 1, 3}},  // H200, us, LayerNorm: 26000 x 1536 41.8 (256 x 1 x 4 44.6)
-    {90, 16, 176, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 16, 192, 5000, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},  // H200, us: 16000 x 1536 26.1 (384 x 1 x 2 27.6)
-    {90, 16, 192, 0, {384, 1, 2}, {384, 1, 2}, {256, 1, 3}},
-    {90, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {90, 16, 384, 6000, {512, 2, 2}, {256, 2, 3}, {384, 1, 2}},  // H200, us: 16000 x 3072 49.8, layer_norm 52.3 (384 x 1 x 2 53.9, 61.9)
-    {90, 16, 384, 529, {384, 1, 2}, {384, 1, 2}, {384, 1, 2}},
-    {90, 16, 384, 0, {}, {}, {384, 1, 2}},  // a row a block, 4 an SM: adaln 500 x 2816 96 % (384 x 1 x 2 86)
-    {90, 16, 512, 3000, {512, 2, 2}, {256, 2, 3}, {512, 1, 2}},  // H200, us: adaln 5376 x 4096 24.5 (512 x 1 x 2 27.0)
-    {90, 16, 512, 900, {512, 2, 2}, {512, 2, 2}, {512, 1, 2}},  // H200, us: 2900 x 3200 12.9 (512 x 1 x 2 14.4)
-    {90, 16, 512, 0, {512, 1, 2}, {512, 1, 2}, {512, 1, 2}},
+    {80, 16, 128, 2113, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
+    {80, 16, 128, 0, {}, {}, {128, 1, 2}},
+    {80, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
+    {90, 16, 384, 0, {256, 2, 3}, {256, 2, 3}, {384, 1, 2}},
+    {80, 16, 512, 0, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
     // Gated, some 1,000 rows, a row a block with its modulation fetched before the sums: 962 x 5120 87 % (512 x 2 x 1 79), but 300 x
     // 5120 72 (77) and 962 x 5568 65 (72).
     {90, 16, 640, 2500, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
     {90, 16, 640, 400, {512, 2, 2}, {512, 2, 2}, {}},
     {90, 16, 640, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
-    // Gated 6000 x 8192 94 % (87). H200, adaln 8000 x 8192 95 % (512 x 4 x 1 86), us on LayerNorm 4882 x 8192 47.8 (512 x 4 x 1 53.4),
-    // 6500 x 6144 48.7 (53.5; 512 x 2 x 2 50.4).
-    {90, 16, 768, 2500, {384, 2, 2}, {384, 2, 2}, {1024, 2, 1}},
+    // Gated 6000 x 8192 94 % (87).
     {90, 16, 1024, 900, {512, 2, 2}, {512, 2, 2}, {1024, 2, 1}},
     {90, 16, 1024, 0, {512, 2, 2}, {512, 2, 2}, {512, 2, 1}},
     // Of 132 rows, one an SM, kTuning's are faster: 131 x 9792 layer_norm 5.0 us (6.1); of 210 slower: 8.2 (7.5).
     {90, 16, 1536, 1200, {512, 4, 1}, {512, 4, 1}, {1024, 2, 1}},
     {90, 16, 1536, 133, {512, 4, 1}, {512, 4, 1}, {}},  // gated 368 x 10176 18.4 us (1024 x 2 x 1 19.7)
     {90, 16, 2048, 133, {512, 4, 1}, {512, 4, 1}, {}},
-    // A100. Estimates: what saves instructions there does so here.
-    {80, 16, 128, 0, {128, 1, 2}, {128, 1, 2}, {128, 1, 2}},
-    {80, 16, 256, 0, {256, 1, 4}, {256, 1, 4}, {256, 1, 3}},
-    {80, 16, 512, 0, {256, 2, 3}, {256, 2, 3}, {512, 1, 2}},
 };
 
 // gate_residual: threads a block, each with one pack. On an H100 64 to 512 threads, and two packs a thread, are within 1 %.
@@ -349,15 +372,19 @@ constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, i
 }
 
 // No threads where there is no row.
-template <int ROWS>
-constexpr Layout find_affine_layout(const AffineTuning (&table)[ROWS], int64_t packs, int64_t rows) {
-  for (const AffineTuning& row : table)
+constexpr Layout find_affine_layout(int64_t packs, int64_t rows) {
+  for (const AffineTuning& row : kAffineTuning)
     if (packs <= row.packs && rows <= row.rows) return row.layout;
   return {0, 0};
 }
-constexpr ClusterLayout find_cluster_layout(int arch, int64_t packs, int64_t rows, bool tables) {
+constexpr GroupLayout find_tables_layout(int64_t packs, int64_t rows, bool common) {
+  for (const TablesTuning& row : kTablesTuning)
+    if (packs <= row.packs && rows <= row.rows) return common ? row.common : row.own;
+  return {0, 0, 0};
+}
+constexpr ClusterLayout find_cluster_layout(int arch, int access, int64_t packs, int64_t rows, bool tables) {
   for (const ClusterTuning& row : kClusterTuning)
-    if (row.arch <= arch && packs <= row.packs && rows <= row.rows) return tables ? row.tables : row.alone;
+    if (row.arch <= arch && row.access == access && packs <= row.packs && rows <= row.rows) return tables ? row.tables : row.alone;
   return {0, 0, 0};
 }
 constexpr GroupLayout find_group_layout(int arch, int access, int64_t packs, int64_t rows, bool gated, bool layer) {
@@ -386,19 +413,6 @@ constexpr bool is_compiled(const Layout& layout, int access) {
 // card has less, the launcher has the row read again.
 constexpr int64_t shared_bytes(int arch) { return (arch >= 90 ? 227 : arch >= 80 ? 163 : 48) * 1024 - 256; }
 
-template <int ROWS>
-constexpr bool is_sound(const AffineTuning (&table)[ROWS], bool tables) {
-  for (const auto& [packs, rows, layout] : table) {
-    bool sound = layout.threads == 0;
-#define ADALN_SAME(TABLES, THREADS, PACKS) \
-  sound = sound || (tables == TABLES && layout.threads == THREADS && layout.packs == PACKS && THREADS * PACKS >= packs);
-    ADALN_AFFINE_LAYOUTS(ADALN_SAME)
-#undef ADALN_SAME
-    if (!sound) return false;
-  }
-  return true;
-}
-
 constexpr bool tables_are_sound() {
   for (const Tuning& row : kTuning) {
     for (const Layout& l : {row.alone, row.gated}) {
@@ -408,11 +422,29 @@ constexpr bool tables_are_sound() {
       if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
     }
   }
-  if (!is_sound(kAffineTuning, false) || !is_sound(kTablesTuning, true)) return false;
+  for (const auto& [packs, rows, layout] : kAffineTuning) {
+    bool compiled = layout.threads == 0;
+#define ADALN_SAME(THREADS, PACKS, BLOCKS) \
+  compiled = compiled || (layout.threads == THREADS && layout.packs == PACKS && THREADS * PACKS >= packs);
+    ADALN_AFFINE_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+    if (!compiled) return false;
+  }
+  for (const TablesTuning& row : kTablesTuning) {
+    for (const GroupLayout& l : {row.own, row.common}) {
+      bool compiled = l.threads == 0;
+#define ADALN_SAME(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && THREADS * PACKS >= row.packs);
+      ADALN_TABLES_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+      if (!compiled || (&l == &row.own && l.rows > 1)) return false;
+    }
+  }
   for (const ClusterTuning& row : kClusterTuning) {
     for (const ClusterLayout& l : {row.alone, row.tables}) {
       bool compiled = l.blocks == 0;
-#define ADALN_SAME(BLOCKS, THREADS, PACKS) compiled = compiled || (l.blocks == BLOCKS && l.threads == THREADS && l.packs == PACKS);
+#define ADALN_SAME(ACCESS, BLOCKS, THREADS, PACKS) \
+  compiled = compiled || (row.access == ACCESS && l.blocks == BLOCKS && l.threads == THREADS && l.packs == PACKS);
       ADALN_CLUSTER_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
       if (!compiled || (l.blocks != 0 && int64_t{l.blocks} * l.threads * l.packs < row.packs)) return false;
