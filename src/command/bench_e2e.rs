@@ -1,10 +1,10 @@
 //! `kernels bench --e2e`.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use serde_json::json;
 
 use super::failure::Usage;
@@ -14,6 +14,7 @@ use crate::base::text::for_shell;
 use crate::cli::project::Bench;
 use crate::end_to_end::{EndToEnd, SCRIPT, Written, run as run_script, sources};
 use crate::evidence;
+use crate::gpu;
 use crate::project::TorchProject;
 use crate::report::table::window;
 use crate::report::{Output, end_to_end, style};
@@ -42,6 +43,11 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if arguments.record {
         // Said before the script is run, which takes minutes.
         evidence::end_to_end::seen_from(&folder, dir)?;
+        if arguments.script.iter().any(|one| one == "--cases" || one.to_string_lossy().starts_with("--cases=")) {
+            let cards = gpu::probe().unwrap_or_default();
+            let card = cards.first().map(|card| card.name.as_str());
+            evidence::end_to_end::can_be_completed(&folder, dir, card)?;
+        }
     }
     let python = Interpreter::find(arguments.python.as_ref(), "--e2e")?;
     let mut given: Vec<OsString> = Vec::new();
@@ -60,12 +66,14 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     let mut recorded = Vec::new();
     if arguments.record && unfinished.is_none() {
         if sources::digest(dir, &[])? != before {
-            bail!("nothing is recorded: sources were changed while they were timed");
+            let error = anyhow!("nothing is recorded: sources were changed while they were timed");
+            return Err(kept(error, &result, &arguments.export));
         }
         if let Some(doubt) = doubt(dir, &result) {
             output.note(format!("{} {doubt}", style::warning("remark")));
         }
-        recorded = evidence::end_to_end::record(&folder, dir, &result)?;
+        recorded = evidence::end_to_end::record(&folder, dir, &result)
+            .map_err(|error| kept(error, &result, &arguments.export))?;
         for path in &recorded {
             let record = path.extension().is_some_and(|ending| ending == "json");
             let signed = if record { prepare::signed(path, arguments.sign.as_deref())? } else { String::new() };
@@ -78,6 +86,26 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
         bail!("{why}");
     }
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Why nothing was recorded, and where the result is even so, if it took minutes to measure.
+fn kept(error: Error, result: &EndToEnd, exported: &[PathBuf]) -> Error {
+    if result.smoke {
+        return error;
+    }
+    let json = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    let kept = || -> Result<PathBuf> {
+        if let Some(path) = exported.iter().find(json) {
+            return Ok(path.clone());
+        }
+        let file = tempfile::Builder::new().prefix("kernels-e2e-").suffix(".json").tempfile()?;
+        end_to_end::write(result, file.path())?;
+        Ok(file.into_temp_path().keep()?)
+    };
+    match kept() {
+        Ok(path) => anyhow!("{error:#}; what was timed is in {}", path.display()),
+        Err(_) => error,
+    }
 }
 
 /// A remark if the timed build may come from other sources. It is not an error, because a build of the same sources by

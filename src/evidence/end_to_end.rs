@@ -86,6 +86,30 @@ pub(crate) fn record(dir: &Path, project: &Path, result: &EndToEnd) -> Result<Ve
     Ok(vec![path, picture])
 }
 
+/// Whether a run of some cases can complete a record in `dir`, by what is known before the script runs for minutes: the sources, and
+/// the card, if there is one.
+pub(crate) fn can_be_completed(dir: &Path, project: &Path, card: Option<&str>) -> Result<()> {
+    let folder = seen_from(dir, project)?;
+    let whole = std::path::absolute(dir)?;
+    let root = whole.parent().unwrap_or(&whole);
+    let of_card = card.map(|name| format!("-{}.json", slug(name))).unwrap_or_default();
+    let mut records = if dir.is_dir() { EndToEndEvidence::read_all(dir)? } else { Vec::new() };
+    records.retain(|(path, record)| record.folder == folder && path.to_string_lossy().ends_with(&of_card));
+    let Some((first, _)) = records.first() else {
+        bail!(
+            "nothing would be recorded: {SOME_CASES} completes a record, and there is none of {folder}{} in {}; leave it out",
+            card.map(|name| format!(" on {name}")).unwrap_or_default(),
+            dir.display()
+        );
+    };
+    ensure!(
+        records.iter().any(|(_, record)| record.freshness(root) == Freshness::Fresh),
+        "nothing would be recorded: {SOME_CASES} completes {}, which is of other sources; leave it out",
+        first.display()
+    );
+    Ok(())
+}
+
 /// Whether a result may become evidence: no errors, and both required contenders timed.
 fn sound(result: &EndToEnd) -> Result<()> {
     let findings = result.findings();

@@ -88,6 +88,7 @@ impl Project {
     fn run(&self, typed: &str) -> Ran {
         let mut command = self.test.command();
         command.env("PYTHONPATH", self.test.root().join("site"));
+        command.env("TMPDIR", self.test.root()); // where what cannot be recorded is kept
         Ran::of(command.args(typed.split(' ')))
     }
 
@@ -317,6 +318,11 @@ fn some_cases_complete_a_record() {
         assert_eq!(ran.code, 1, "{what}: {ran:#?}");
         let said = format!("would complete has another {what}");
         assert!(ran.err.contains(&said), "{what}: {ran:#?}");
+        // Minutes of a card are not lost.
+        let kept = ran.err.split("what was timed is in ").nth(1).expect(&ran.err).trim();
+        let timed: Value = serde_json::from_str(&fs::read_to_string(kept).unwrap()).unwrap();
+        assert_eq!(timed["cases"][0]["name"], "loop", "{what}: {timed:#}");
+        fs::remove_file(kept).unwrap();
         let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(now, first, "{what}");
     }
@@ -336,6 +342,31 @@ fn some_cases_complete_a_record() {
     assert_eq!(project.run("bench model --e2e --record").code, 0);
     let again: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(again, now);
+}
+
+/// What would not be recorded in the end is refused before the script runs for minutes.
+#[test]
+fn some_cases_without_a_record_to_complete_are_refused_before_the_script_is_run() {
+    let project = Project::new(&result(), "open('ran', 'w').write('')");
+    let ran = |typed: &str| {
+        let _ = fs::remove_file(project.test.project.join("ran"));
+        let ran = project.run(typed);
+        (ran, project.test.project.join("ran").exists())
+    };
+    for cases in ["--cases loop", "--cases=loop"] {
+        let (said, script) = ran(&format!("bench model --e2e --record -- {cases}"));
+        assert_eq!((said.code, script), (1, false), "{said:#?}");
+        assert!(said.err.contains("--cases completes a record, and there is none of model"), "{said:#?}");
+        assert!(said.err.contains("leave it out"), "{said:#?}");
+    }
+    assert!(ran("bench model --e2e -- --cases loop").1, "without a record they are timed");
+    assert!(ran("bench model --e2e --record").1);
+    // The script is not told of a result of some cases, but is run.
+    assert!(ran("bench model --e2e --record -- --cases loop").1);
+    write(&project.test.project.join("shared.py"), "A = 2\n");
+    let (said, script) = ran("bench model --e2e --record -- --cases loop");
+    assert_eq!((said.code, script), (1, false), "{said:#?}");
+    assert!(said.err.contains("e2e-my_model-h100.json, which is of other sources; leave it out"), "{said:#?}");
 }
 
 #[test]
