@@ -62,7 +62,11 @@ impl Cluster {
             if !said.trim().is_empty() {
                 return said.trim().to_owned();
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "{command}: {}", self.tell("squeue -t all; sinfo -R"));
+            // A node that lost power may be completing for longer than Slurm waits for a step that it cannot kill, a minute.
+            if start.elapsed() > Duration::from_secs(180) {
+                let state = self.tell("squeue -t all; sinfo -R; sinfo -N -o '%N %t'; tail -n 5 $folder/node-*.log");
+                panic!("{command}: {state}");
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
     }
