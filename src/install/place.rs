@@ -96,8 +96,12 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
         let resolved = fs::symlink_metadata(there).err().filter(is_missing).map_or_else(|| there.canonicalize(), Err);
         match resolved {
             Ok(mut real) => {
-                if !real.is_dir() {
-                    bail!("{} is not a folder; move it away or choose another place", real.display());
+                match fs::metadata(&real) {
+                    Ok(meta) if meta.is_dir() => {}
+                    // Another process has just removed it.
+                    Err(error) if is_missing(&error) => continue,
+                    Ok(_) => bail!("{} is not a folder; move it away or choose another place", real.display()),
+                    Err(error) => return Err(error).with_context(|| format!("cannot resolve {}", real.display())),
                 }
                 real.extend(rest.iter().rev());
                 return Ok(real);
