@@ -14,6 +14,7 @@ use crate::base::text::for_shell;
 use crate::cli::project::Bench;
 use crate::end_to_end::{EndToEnd, SCRIPT, Written, run as run_script, sources};
 use crate::evidence;
+use crate::evidence::end_to_end::SOME_CASES;
 use crate::gpu;
 use crate::project::TorchProject;
 use crate::report::table::window;
@@ -43,7 +44,8 @@ pub(super) fn run(arguments: &Bench, output: Output) -> Result<ExitCode> {
     if arguments.record {
         // Said before the script is run, which takes minutes.
         evidence::end_to_end::seen_from(&folder, dir)?;
-        if arguments.script.iter().any(|one| one == "--cases" || one.to_string_lossy().starts_with("--cases=")) {
+        let some_cases = |one: &OsString| one.to_string_lossy().split('=').next() == Some(SOME_CASES);
+        if arguments.script.iter().any(some_cases) {
             let cards = gpu::probe().unwrap_or_default();
             let card = cards.first().map(|card| card.name.as_str());
             evidence::end_to_end::can_be_completed(&folder, dir, card)?;

@@ -37,7 +37,7 @@ pub struct EndToEndEvidence {
 }
 
 /// The argument that leaves out whole cases, and nothing else.
-const SOME_CASES: &str = "--cases";
+pub(crate) const SOME_CASES: &str = "--cases";
 
 /// Writes the record of a result into `dir`, with its chart beside it, and returns the files.
 ///

@@ -361,7 +361,7 @@ fn some_cases_without_a_record_to_complete_are_refused_before_the_script_is_run(
     }
     assert!(ran("bench model --e2e -- --cases loop").1, "without a record they are timed");
     assert!(ran("bench model --e2e --record").1);
-    // The script is not told of a result of some cases, but is run.
+    // With a record of the same sources they are timed.
     assert!(ran("bench model --e2e --record -- --cases loop").1);
     write(&project.test.project.join("shared.py"), "A = 2\n");
     let (said, script) = ran("bench model --e2e --record -- --cases loop");
