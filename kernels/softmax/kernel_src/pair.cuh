@@ -31,7 +31,7 @@ __device__ __forceinline__ Pair warp_pair(Pair p, float c) {
   return {max, sum};
 }
 
-// Over the threads of a row: TPR neighbours, a power of two up to 32, or all of a block of whole warps, up to TPR. All
+// Over the threads of a row: TPR neighbours, a power of two up to 64, or all of a block of whole warps, up to TPR. All
 // threads of the block call it, those of no row too, and a kernel calls it once: there is no second barrier that would
 // let scratch be written again.
 template <int TPR>
@@ -42,7 +42,7 @@ __device__ __forceinline__ Pair row_pair(Pair p, float c, float2 (&scratch)[32])
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = make_float2(p.max, p.sum);
     __syncthreads();
     // A lane takes one warp's pair: 32 exponentials a lane would cost more than these shuffles.
-    const unsigned warp = threadIdx.x % kWarps;
+    const unsigned warp = (TPR < 128 ? threadIdx.x / TPR * kWarps : 0) + threadIdx.x % kWarps;
     const float2 other = warp < blockDim.x / 32 ? scratch[warp] : make_float2(kNoPair.max, kNoPair.sum);
     p = warp_pair<kWarps>({other.x, other.y}, c);
   }

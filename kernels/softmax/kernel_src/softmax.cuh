@@ -46,7 +46,8 @@ __device__ __forceinline__ float sum_of(const float (&f)[N]) {
 template <typename T, int NV>
 constexpr int kBlocksAtLeast = sizeof(T) == 4 && NV == 5 && kUsed<100, 119> ? 2 : 0;
 
-template <typename T, int N, int TPR, int NV, int CL, int FIRST, int LAST>
+// KEPT: how many exponentials a thread keeps in fp32. Of more the packs stay, half as large, and they are computed again.
+template <typename T, int N, int TPR, int NV, int CL, int KEPT, int FIRST, int LAST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) softmax_rows(const SoftmaxArguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
@@ -58,8 +59,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   // that is no constant takes registers that there are not.
   const int step = kRows > 1 || NV > 4 ? TPR * CL : blockDim.x;
   constexpr int kEdges = (2 * (N - 1) + TPR - 1) / TPR;  // elements outside the packs a thread, at most
-  // The exponentials stay, in fp32, where they fit; else the packs do, half as large, and they are computed again.
-  constexpr bool kOnce = NV * N <= 32;
+  constexpr bool kOnce = NV * N <= KEPT;
   __shared__ float2 scratch[32];
   __shared__ ClusterPairs cluster_pairs;
   if constexpr (CL > 1) begin_cluster<CL>(cluster_pairs);

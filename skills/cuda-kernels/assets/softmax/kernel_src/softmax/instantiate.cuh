@@ -20,9 +20,9 @@ const void* find_kernel(Operation operation, const Layout& layout) {
       if (layout.threads == 1024) return kWide ? address(softmax_rows_twice<T, 16 / sizeof(T), 1024>) : nullptr;
       return layout.threads == 512 ? address(softmax_rows_twice<T, N, 512>) : nullptr;
     }
-#define SOFTMAX_FIND(THREADS, PACKS, CLUSTER, FIRST, LAST)                             \
+#define SOFTMAX_FIND(THREADS, PACKS, CLUSTER, KEPT, FIRST, LAST)                       \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.cluster == CLUSTER) \
-    return address(softmax_rows<T, N, THREADS, PACKS, CLUSTER, FIRST, LAST>);
+    return address(softmax_rows<T, N, THREADS, PACKS, CLUSTER, KEPT, FIRST, LAST>);
     if constexpr (kWide) {
       SOFTMAX_LAYOUTS(SOFTMAX_FIND)
     }

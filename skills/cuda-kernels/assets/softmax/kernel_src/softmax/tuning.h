@@ -21,26 +21,33 @@ struct Layout {
   int cluster = 1;  // blocks of so many threads that share a row; more than one from sm_90 on, and 8 at most
 };
 
-// What softmax has for rows in registers: X(threads, packs, cluster, first, last), where code of the architectures from
-// `first` to `last` uses it.
-#define SOFTMAX_LAYOUTS(X)  \
-  X(4, 2, 1, 75, kNewest)   \
-  X(4, 4, 1, 75, kNewest)   \
-  X(8, 4, 1, 75, kNewest)   \
-  X(16, 1, 1, 90, kNewest)  \
-  X(16, 4, 1, 75, kNewest)  \
-  X(32, 4, 1, 75, kNewest)  \
-  X(128, 2, 1, 75, kNewest) \
-  X(256, 2, 1, 75, kNewest) \
-  X(256, 4, 1, 75, kNewest) \
-  X(512, 4, 1, 75, kNewest) \
-  X(512, 8, 1, 75, kNewest) \
-  X(1024, 8, 1, 75, 89)     \
-  X(512, 8, 2, 90, kNewest) \
-  X(512, 8, 4, 90, kNewest) \
-  X(512, 5, 8, 90, kNewest) \
-  X(512, 8, 8, 90, kNewest) \
-  X(1024, 8, 8, 90, kNewest)
+// What softmax has for rows in registers: X(threads, packs, cluster, kept, first, last), where a thread keeps so many
+// exponentials at most, and code of the architectures from `first` to `last` uses it.
+#define SOFTMAX_LAYOUTS(X)      \
+  X(4, 2, 1, 32, 75, kNewest)   \
+  X(4, 3, 1, 32, 75, kNewest)   \
+  X(4, 4, 1, 32, 75, kNewest)   \
+  X(8, 3, 1, 16, 75, kNewest)   \
+  X(8, 4, 1, 32, 75, kNewest)   \
+  X(16, 1, 1, 32, 90, kNewest)  \
+  X(16, 3, 1, 32, 75, kNewest)  \
+  X(16, 4, 1, 32, 75, kNewest)  \
+  X(32, 3, 1, 32, 75, kNewest)  \
+  X(32, 4, 1, 32, 75, kNewest)  \
+  X(32, 5, 1, 40, 75, kNewest)  \
+  X(64, 4, 1, 32, 75, kNewest)  \
+  X(128, 2, 1, 32, 75, kNewest) \
+  X(256, 2, 1, 32, 75, kNewest) \
+  X(256, 4, 1, 32, 75, kNewest) \
+  X(512, 2, 1, 32, 90, kNewest) \
+  X(512, 4, 1, 16, 75, kNewest) \
+  X(512, 8, 1, 32, 75, kNewest) \
+  X(1024, 8, 1, 32, 75, 89)     \
+  X(512, 8, 2, 32, 90, kNewest) \
+  X(512, 8, 4, 32, 90, kNewest) \
+  X(512, 5, 8, 32, 90, kNewest) \
+  X(512, 8, 8, 32, 90, kNewest) \
+  X(1024, 8, 8, 32, 90, kNewest)
 
 struct Tuning {
   int arch;  // of the compiled code: this one and later ones
@@ -63,13 +70,24 @@ constexpr Tuning kTuning[] = {
     // time that one of them takes counts: more threads.
     {90, kSoftmax, kWide, kFew, 16, {16, 1}},
     {90, kSoftmax, kWide, kFew, 64, {32, 4}},
+    // H200, us (four packs a thread, or what is said): 561224 x 139 84.2 (92.0), 588235 x 136 83.6 (88.7), 833333 x 96 76.0 (78.7),
+    // 250000 x 320 77.4 (80.7), 125000 x 640 77.2 (80.7), 69444 x 1152 77.2 (128 x 2 85.4), 29838 x 1576 47.4 (128 x 2 49.4), 500 x
+    // 5120 4.6 (256 x 4 5.3). Exponentials computed again leave room for more blocks: 1442 x 13376 21.0 (kept 23.3).
     {75, kSoftmax, kWide, kMany, 8, {4, 2}},
+    {75, kSoftmax, kWide, kMany, 12, {4, 3}},
     {75, kSoftmax, kWide, kMany, 16, {4, 4}},  // heads, routers
+    {75, kSoftmax, kWide, kMany, 24, {8, 3}},
     {75, kSoftmax, kWide, kMany, 32, {8, 4}},
+    {75, kSoftmax, kWide, kMany, 48, {16, 3}},
     {75, kSoftmax, kWide, kMany, 64, {16, 4}},
+    {75, kSoftmax, kWide, kMany, 96, {32, 3}},
     {75, kSoftmax, kWide, kMany, 128, {32, 4}},
+    {75, kSoftmax, kWide, kMany, 160, {32, 5}},
+    {75, kSoftmax, kWide, kMany, 192, {128, 2}},
+    {75, kSoftmax, kWide, kMany, 224, {64, 4}},
     {75, kSoftmax, kWide, kMany, 256, {128, 2}},  // many small blocks overlap one row's stores with another's loads
     {75, kSoftmax, kWide, kMany, 512, {256, 2}},
+    {90, kSoftmax, kWide, kFew, 1024, {512, 2}},
     {75, kSoftmax, kWide, kMany, 1024, {256, 4}},
     // Few rows, as in decoding: a row a block would leave SMs without work. An H100 has room for 62 clusters of four
     // blocks of 512 threads, two an SM, and for 30 of eight; the launcher asks the card. Estimates.
@@ -121,7 +139,7 @@ constexpr bool is_compiled(const Tuning& row, int arch) {
   if (row.operation == kCrossEntropy) return row.wide && (layout.threads == 32 || layout.threads == 512);
   if (row.operation == kCrossEntropyBackward) return layout.threads == 32 || layout.threads == 256;
   if (layout.packs == 0) return layout.threads == 512 || layout.threads == (row.wide ? 1024 : 128);
-#define SOFTMAX_SAME(THREADS, PACKS, CLUSTER, FIRST, LAST)                             \
+#define SOFTMAX_SAME(THREADS, PACKS, CLUSTER, KEPT, FIRST, LAST)                       \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.cluster == CLUSTER) \
     return row.wide && arch >= FIRST && arch <= LAST;
   SOFTMAX_LAYOUTS(SOFTMAX_SAME)
