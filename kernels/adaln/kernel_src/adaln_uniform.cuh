@@ -1,4 +1,6 @@
-// The same for rows with a scale and a shift, and their tables (TABLES) or neither, without weight, bias and gated residual.
+// The same for rows with a scale and a shift, and their tables (TABLES) or neither, without weight, bias and gated residual, by
+// accesses of N elements: of 16 bytes, of 4 where a row is no whole number of 16, and of one element where it is none of 4 either.
+// Of accesses narrower than 16 bytes those of a warp lie side by side, and a thread needs no case for the ends of a row.
 //
 // On an H200 what limits such rows is the number of instructions: on a LayerNorm with tables adaln_groups executes 29 (two rows a
 // block) to 34 an element (Nsight Compute), of which 13 to 17 are arithmetic. The others are addresses, conditions and branches. So
@@ -13,8 +15,8 @@
 
 namespace adaln {
 
-// What a row that is not there has, of up to 2,048 packs.
-__device__ uint4 no_row[2048];
+// What a thread finds of a row that is not there: of each of its packs the same.
+static __device__ uint4 no_row[128];
 
 // x becomes x * inverse - mean * inverse, times factor, plus addend. In 16 bits that is as exact as (x - mean) * inverse, and
 // takes an instruction less an element.
@@ -32,18 +34,24 @@ __device__ __forceinline__ void modulate_scaled(Pack<T, N>& x, const float (&fac
   }
 }
 
-// Code for other architectures than 9.0 takes a few registers more, which some layouts do not have: a block fewer there.
-template <int PACKS, int BLOCKS>
-constexpr int kUniformBlocks = PACKS == 4 && BLOCKS > 1 && !kUsed<90, 90> ? BLOCKS - 1 : BLOCKS;
+// Code for other architectures than 9.0 takes a few registers more, which a thread with 64 bytes of x does not have. There one of
+// 16 packs loads their tables where they are used, and of others a block fewer stands on an SM.
+template <int NV>
+constexpr bool kTablesLate = NV == 16 && !kUsed<90, 90>;
+template <int THREADS, int NV, int BYTES, int BLOCKS>
+constexpr int kUniformBlocks = kAffineBlocks<THREADS, (BYTES == 64 && NV < 16 && BLOCKS > 1 && !kUsed<90, 90> ? BLOCKS - 1 : BLOCKS)>;
 
 // TPR threads share a row: fewer than 128 of several rows a block; else at most, in as many warps as the row needs. Each has up
-// to NV packs of ROWS rows that have their modulation in common. FETCH: when the modulation is loaded. BLOCKS blocks an SM bound
-// the registers.
-template <typename T, bool TABLES, int TPR, int NV, int ROWS, int FETCH, int BLOCKS>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThreads<TPR>, kUniformBlocks<NV * ROWS, BLOCKS>>)
+// to NV packs of N elements of ROWS rows that have their modulation in common. WHEN the modulation is loaded: a Fetch. BLOCKS
+// blocks an SM bound the registers.
+template <typename T, int N, bool TABLES, int TPR, int NV, int ROWS, int WHEN, int BLOCKS>
+__global__ void __launch_bounds__(kBlockThreads<TPR>,
+                                  kUniformBlocks<kBlockThreads<TPR>, NV, NV * ROWS * sizeof(Pack<T, N>), BLOCKS>)
     adaln_uniform(const Arguments a) {
-  constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<TPR> / TPR, kLanes = TPR < 32 ? TPR : 32;
+  constexpr int kRows = kBlockThreads<TPR> / TPR, kLanes = TPR < 32 ? TPR : 32;
+  constexpr int kFetch = WHEN == kEarly && kTablesLate<NV> ? kHalf : WHEN;
   static_assert(TPR <= 32 || TPR >= 128, "a row has whole blocks or parts of a warp");
+  static_assert(NV * kLanes * N * sizeof(T) <= sizeof(no_row), "a thread has more than no_row");
   wait_for_previous();
   const int warp = kRows == 1 ? threadIdx.x / 32 : 0, first = warp * (32 * NV) + threadIdx.x % kLanes;
   const int lane_row = kRows == 1 ? 0 : threadIdx.x / TPR;  // which of the rows that a block has at a time
@@ -67,7 +75,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThread
 
   // What is not there of a row counts as 0; or, which takes fewer instructions where the tables are loaded with x, is left out of
   // the sum.
-  constexpr bool kLeftOut = TABLES && FETCH == kEarly;
+  constexpr bool kLeftOut = TABLES && kFetch == kEarly;
   Pack<T, N> x[ROWS][NV];
 #pragma unroll
   for (int r = 0; r < ROWS; ++r) {
@@ -79,33 +87,33 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThread
     }
   }
   // As in adaln_groups: what the SM takes next comes into L2 while it sums up and stores.
-  if constexpr (TPR >= 128 && NV > 1) {
+  if constexpr (TPR >= 128 && NV > 1 && N * sizeof(T) == 16) {
     const uint32_t next = begin + a.sms * BLOCKS * ROWS + threadIdx.x;
     if (threadIdx.x < ROWS && next < a.rows) prefetch_row(static_cast<const T*>(a.x) + next * a.x_stride, a.packs * 16);
   }
 
   const auto row_of = [&](const void* data, int64_t at) {  // of tables every one is there
-    return (TABLES || data != nullptr ? static_cast<const T*>(data) + at : reinterpret_cast<const T*>(no_row)) + first * N;
+    return TABLES || data != nullptr ? static_cast<const T*>(data) + at + first * N : reinterpret_cast<const T*>(no_row);
   };
   const T* const scale_row = row_of(a.scale, modulation * a.scale_stride);
   const T* const shift_row = row_of(a.shift, modulation * a.shift_stride);
   int first_again = first;
-  Modulation<T, N> m[FETCH == kAhead ? 1 : NV];
-  if constexpr (FETCH == kAhead) m[0] = {};  // else the compiler spills
+  Modulation<T, N> m[kFetch == kAhead ? 1 : NV];
+  if constexpr (kFetch == kAhead) m[0] = {};  // else the compiler spills
   const auto fetch_rows_of = [&](int v) {
-    auto& to = m[FETCH == kAhead ? 0 : v];
+    auto& to = m[kFetch == kAhead ? 0 : v];
     if (there(v)) load<kCached>(to.scale, scale_row, v * kLanes), load<kCached>(to.shift, shift_row, v * kLanes);
   };
   const auto fetch_tables_of = [&](int v) {
     if (!TABLES || !there(v)) return;
-    auto& to = m[FETCH == kAhead ? 0 : v];
+    auto& to = m[kFetch == kAhead ? 0 : v];
     load<kCached>(to.scale_table, static_cast<const T*>(a.scale_table) + first_again * N, v * kLanes);
     load<kCached>(to.shift_table, static_cast<const T*>(a.shift_table) + first_again * N, v * kLanes);
   };
 #pragma unroll
-  for (int v = 0; FETCH != kAhead && v < NV; ++v) fetch_rows_of(v);
+  for (int v = 0; kFetch != kAhead && v < NV; ++v) fetch_rows_of(v);
 #pragma unroll
-  for (int v = 0; FETCH == kEarly && v < NV; ++v) fetch_tables_of(v);
+  for (int v = 0; kFetch == kEarly && v < NV; ++v) fetch_tables_of(v);
 
   // Of the row that this warp has, where it has not all.
   const float elements = static_cast<float>(min(32 * NV, static_cast<int>(a.packs) - warp * (32 * NV)) * N);
@@ -134,7 +142,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThread
     }
     squares[r] = lane_sum<kLanes>(squares[r]);
   }
-  if constexpr (FETCH == kAhead) fetch_rows_of(0), fetch_tables_of(0);
+  if constexpr (kFetch == kAhead) fetch_rows_of(0), fetch_tables_of(0);
   if constexpr (kRows == 1) {
     constexpr int kWarps = TPR <= 128 ? 4 : TPR <= 256 ? 8 : 16;  // at most, as a power of two
     __shared__ float4 warps[ROWS][TPR / 32];
@@ -160,15 +168,15 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThread
 #pragma unroll
     for (int v = 0; v < NV; ++v) keep_packed(x[r][v]);
   // Where registers hold the modulation of wide rows, they have no room for the addresses of the outputs besides.
-  constexpr bool kAddresses = FETCH == kAhead || kRows > 1;
+  constexpr bool kAddresses = kFetch == kAhead || kRows > 1;
   const auto out_at = [&](int r) { return static_cast<T*>(a.out) + row_at(r) * a.out_stride + first_again * N; };
   T* out_row[ROWS];
 #pragma unroll
   for (int r = 0; kAddresses && r < ROWS; ++r) out_row[r] = out_at(r);
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if constexpr (FETCH == kHalf) fetch_tables_of(v);
-    const Modulation<T, N>& of_pack = m[FETCH == kAhead ? 0 : v];
+    if constexpr (kFetch == kHalf) fetch_tables_of(v);
+    const Modulation<T, N>& of_pack = m[kFetch == kAhead ? 0 : v];
     float factor[N], addend[N];
     unpack(of_pack.scale, factor);
     unpack(of_pack.shift, addend);
@@ -176,7 +184,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kAffineBlocks<kBlockThread
       add_pack(factor, of_pack.scale_table);
       add_pack(addend, of_pack.shift_table);
     }
-    if (FETCH == kAhead && v + 1 < NV) fetch_rows_of(v + 1), fetch_tables_of(v + 1);
+    if (kFetch == kAhead && v + 1 < NV) fetch_rows_of(v + 1), fetch_tables_of(v + 1);
 #pragma unroll
     for (int j = 0; j < N; ++j) factor[j] += a.one;  // last: a tensor and its table may cancel each other
 #pragma unroll

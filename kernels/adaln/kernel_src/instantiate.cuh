@@ -55,7 +55,7 @@ const void* affine_kernel() {
   if constexpr (TPR < 128) {
     return reinterpret_cast<const void*>(adaln_affine<T, TPR, NV, BLOCKS>);
   } else {
-    return reinterpret_cast<const void*>(adaln_uniform<T, false, TPR, NV, 1, TPR * NV < 2048 ? kEarly : kAhead, BLOCKS>);
+    return reinterpret_cast<const void*>(adaln_uniform<T, 16 / sizeof(T), false, TPR, NV, 1, TPR * NV < 2048 ? kEarly : kAhead, BLOCKS>);
   }
 }
 
@@ -68,12 +68,33 @@ const void* find_adaln_affine(const Layout& layout) {
   return nullptr;
 }
 
+template <typename T, int ACCESS, bool TABLES, int TPR, int NV, int ROWS, int FETCH, int BLOCKS>
+const void* uniform_kernel() {
+  // Of fp32 an element is a word.
+  if constexpr (ACCESS == kElement && (sizeof(T) == 4 || !is_of_elements({TPR, NV, ROWS}))) return nullptr;
+  constexpr int N = ACCESS == kElement ? 1 : ACCESS / static_cast<int>(sizeof(T));
+  return reinterpret_cast<const void*>(adaln_uniform<T, N, TABLES, TPR, NV, ROWS, FETCH, BLOCKS>);
+}
+
 template <typename T>
-const void* find_adaln_tables(const GroupLayout& layout) {
-#define ADALN_FIND(THREADS, PACKS, ROWS, FETCH, BLOCKS)                                      \
-  if (layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS)              \
-    return reinterpret_cast<const void*>(adaln_uniform<T, true, THREADS, PACKS, ROWS, FETCH, BLOCKS>);
-  ADALN_TABLES_LAYOUTS(ADALN_FIND)
+const void* find_adaln_uniform(const GroupLayout& layout, int access, bool tables) {
+  const auto same = [&](const GroupLayout& compiled) {
+    return layout.threads == compiled.threads && layout.packs == compiled.packs && layout.rows == compiled.rows &&
+           layout.fetch == compiled.fetch;
+  };
+#define ADALN_FIND(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  if (same({THREADS, PACKS, ROWS, FETCH})) return uniform_kernel<T, 16, true, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
+  if (access == 16) {
+    ADALN_TABLES_LAYOUTS(ADALN_FIND)
+  }
+#undef ADALN_FIND
+#define ADALN_FIND(TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS)                                        \
+  if (tables == TABLES && same({THREADS, PACKS, ROWS, FETCH}))                                         \
+    return access == kWord ? uniform_kernel<T, kWord, TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS>()    \
+                           : uniform_kernel<T, kElement, TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
+  if (access != 16) {
+    ADALN_WORD_LAYOUTS(ADALN_FIND)
+  }
 #undef ADALN_FIND
   return nullptr;
 }
@@ -112,8 +133,12 @@ const void* find_adaln_group(const GroupLayout& layout, int access, bool gated) 
 template <typename T>
 const void* find_gate_residual(int access, bool flat) {
   constexpr int kMany = 16 / static_cast<int>(sizeof(T));
-  if (access != 16 && flat) return reinterpret_cast<const void*>(gate_residual_elements<T>);
-  if (access != 16) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, false>);
+  if (access == kElement && flat) return reinterpret_cast<const void*>(gate_residual_elements<T>);
+  if (access == kElement) return reinterpret_cast<const void*>(gate_residual_packs<T, 1, false>);
+  if (access == kWord) {
+    constexpr int N = kWord / static_cast<int>(sizeof(T));
+    return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, N, true> : gate_residual_packs<T, N, false>);
+  }
   return reinterpret_cast<const void*>(flat ? gate_residual_packs<T, kMany, true>
                                             : gate_residual_packs<T, kMany, false>);
 }

@@ -96,18 +96,29 @@ int check(const Call& c) {
   return 0;
 }
 
-// The accesses of a call: of 16 bytes if every row of every tensor is a whole number of them, from an aligned address on;
-// kUnaligned where x and its like are not, but lie at the same place between multiples of 16; else of one element.
+// Whether every row of every tensor is a whole number of so many bytes, from a multiple of them on.
+bool are_whole(const Call& c, int bytes) {
+  const int size = size_of(c.type);
+  const Matrices matrices(c);
+  bool whole = c.a.width * size % bytes == 0;
+  for (const Matrix& m : matrices.all) {
+    // One row has no next one, and its stride may be anything.
+    whole = whole && (m.data == nullptr || (divides(bytes, m.data) && (m.rows <= 1 || m.stride * size % bytes == 0)));
+  }
+  return whole;
+}
+
+// The accesses that reach nothing but whole rows: of 16 bytes, of 4 or of one element.
+int whole_access(const Call& c) { return are_whole(c, 16) ? 16 : are_whole(c, kWord) ? kWord : kElement; }
+
+// The accesses of a call: of 16 bytes if all rows are whole numbers of them; kUnaligned where x and its like are not, but lie
+// at the same place between multiples of 16; else of one element.
 int widest_access(const Call& c) {
   const int size = size_of(c.type);
   const Matrices matrices(c);
-  bool fits = c.a.width * size % 16 == 0;
-  for (const Matrix& m : matrices.all) {
-    // One row has no next one, and its stride may be anything.
-    fits = fits && (m.data == nullptr || (divides(16, m.data) && (m.rows <= 1 || m.stride * size % 16 == 0)));
-  }
+  const bool fits = are_whole(c, 16);
   const bool few = c.a.width <= kLessNarrow && c.rows <= kFewElements / c.a.width;
-  if (fits || c.operation == kGate || few || c.a.width <= kNarrowInGroups) return fits ? 16 : kElement;
+  if (fits || few || c.a.width <= kNarrowInGroups) return fits ? 16 : kElement;
   const Matrix& x = matrices.all[0];
   for (int i = 1; i < 4; ++i) {
     const Matrix& m = matrices.all[i];
@@ -255,11 +266,14 @@ int launch_cluster(const Call& c, const ClusterLayout& layout, int access, int64
   return cleared(cudaLaunchKernelExC(&config, kernel_of(layout, access), parameters));
 }
 
-// Rows that are not gated, in accesses of 16 bytes, with a scale and a shift and both of their tables or neither. As launch has it,
-// weight and bias are these where they are alone. Whether a kernel was found.
-bool launch_modulated(const Call& c, int arch, int64_t packs, cudaStream_t stream, int& result) {
-  if (c.a.weight != nullptr || c.a.bias != nullptr) return false;
-  if (c.a.scale_table == nullptr && c.a.shift_table == nullptr) {
+// Rows that are not gated, with a scale and a shift and both of their tables or neither. As launch has it, weight and bias are
+// these where they are alone. Whether a kernel was found.
+bool launch_modulated(const Call& c, int arch, cudaStream_t stream, int& result) {
+  const bool tables = c.a.scale_table != nullptr;
+  if (c.a.weight != nullptr || c.a.bias != nullptr || tables != (c.a.shift_table != nullptr)) return false;
+  const int access = whole_access(c);
+  const int64_t packs = access == kElement ? c.a.width : c.a.width * size_of(c.type) / access;
+  if (access == 16 && !tables) {
     const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
                            : c.type == kF16 ? adaln_affine_kernel_f16
                                             : adaln_affine_kernel_bf16;
@@ -268,18 +282,17 @@ bool launch_modulated(const Call& c, int arch, int64_t packs, cudaStream_t strea
     result = launch_blocks(c, kernel_of(layout), arch, layout, packs, stream);
     return true;
   }
-  if (c.a.scale_table == nullptr || c.a.shift_table == nullptr) return false;
-  const auto kernel_of = c.type == kF32   ? adaln_tables_kernel_f32
-                         : c.type == kF16 ? adaln_tables_kernel_f16
-                                          : adaln_tables_kernel_bf16;
-  GroupLayout layout = find_tables_layout(packs, c.rows, true);
-  const int64_t rows = layout.threads == 0 ? 0 : rows_of(layout);
-  if (rows == 0 || c.rows_per_modulation < 4 * rows || c.rows < kGroupBlocksAtLeast * rows) {
-    layout = find_tables_layout(packs, c.rows, false);
-  }
+  const UniformTuning* tuning = find_uniform_tuning(access, tables, c.a.layer, packs, c.rows);
+  if (tuning == nullptr) return false;
+  const int64_t rows = tuning->common.threads == 0 ? 1 : rows_of(tuning->common);
+  const bool common = c.rows_per_modulation >= 4 * rows && c.rows >= kGroupBlocksAtLeast * rows;
+  const GroupLayout& layout = common ? tuning->common : tuning->own;
   if (layout.threads == 0) return false;
-  const void* kernel = kernel_of(layout);
-  result = layout.rows > 1 ? launch_groups(c, kernel, arch, layout, 16, 0, packs, stream)
+  const auto kernel_of = c.type == kF32   ? adaln_uniform_kernel_f32
+                         : c.type == kF16 ? adaln_uniform_kernel_f16
+                                          : adaln_uniform_kernel_bf16;
+  const void* kernel = kernel_of(layout, access, tables);
+  result = layout.rows > 1 ? launch_groups(c, kernel, arch, layout, access, 0, packs, stream)
                            : launch_blocks(c, kernel, arch, {layout.threads, layout.packs}, packs, stream);
   return true;
 }
@@ -295,7 +308,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     const ClusterLayout cluster = find_cluster_layout(arch, of_cluster, parts, c.rows, !affine);
     if (cluster.blocks != 0) return launch_cluster(c, cluster, of_cluster, parts, stream);
     int result = 0;
-    if (access == 16 && launch_modulated(c, arch, packs, stream, result)) return result;
+    if (launch_modulated(c, arch, stream, result)) return result;
   }
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;
@@ -341,7 +354,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
 }
 
 int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
-  const int64_t per_pack = access == 16 ? 16 / size_of(c.type) : 1;
+  const int64_t per_pack = access == kElement ? 1 : access / size_of(c.type);
   if (arch < kOldest) return kNoCode;
   const auto kernel_of = c.type == kF32   ? gate_residual_kernel_f32
                          : c.type == kF16 ? gate_residual_kernel_f16
@@ -349,8 +362,8 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool side_by_side =
       c.rows == 1 || (c.a.x_stride == c.a.width && c.a.h_stride == c.a.width && c.a.sum_stride == c.a.width);
   const bool aligned = divides(16, c.a.x) && divides(16, c.a.h) && divides(16, c.a.sum);
-  // Of few elements latency counts, which is less where each has a thread.
-  const bool many = c.rows > (1 << 18) / c.a.width;
+  // Of few elements latency counts, which is less where each has a thread, or each two.
+  const bool many = c.rows > (per_pack == 2 ? kFewWords : kFewElements) / c.a.width;
   if (access != 16 && side_by_side && aligned && many && c.rows <= kMost / c.a.width) {
     Arguments a = part(c, 0, kMost, 0);
     a.rows = static_cast<uint32_t>(c.rows);  // all of them, not whole modulations alone
@@ -360,7 +373,7 @@ int launch_gate(const Call& c, int arch, int access, cudaStream_t stream) {
     const int64_t blocks = (int64_t{a.packs} + kGateThreads - 1) / kGateThreads;
     return start(kernel_of(kElement, true), arch, blocks, kGateThreads, 0, a, stream);
   }
-  const bool flat = access == 16 && side_by_side;
+  const bool flat = access != kElement && side_by_side;
   for (int64_t column = 0; column < c.a.width;) {
     const int64_t left = (c.a.width - column) / per_pack, packs = left < kMost ? left : kMost;
     for (int64_t row = 0; row < c.rows;) {
@@ -397,7 +410,7 @@ int launch(Call& c, void* stream) {
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of(16, true), arch)) return error;
   const auto one = c.operation == kGate ? launch_gate : launch_rows;
-  return one(c, arch, widest_access(c), static_cast<cudaStream_t>(stream));
+  return one(c, arch, c.operation == kGate ? whole_access(c) : widest_access(c), static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace

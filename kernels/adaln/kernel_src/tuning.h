@@ -18,11 +18,18 @@ struct Layout {
                 // A wide row has all of them
   int packs;    // that each holds in registers; or one of the two below
 };
+// When a thread of adaln_uniform loads the modulation of its packs.
+enum Fetch : int {
+  kEarly,  // all of it with x; it stays packed
+  kHalf,   // scale and shift with x, a pack's tables where they are used
+  kAhead,  // what a pack has while the one before it is used
+};
 // Rows that have their modulation in common.
 struct GroupLayout {
   int threads;  // a block, all of which share a row, at most: as many warps as it needs; 0: none
   int packs;    // that each holds of a row in registers
   int rows;     // a block
+  Fetch fetch = kEarly;  // of adaln_uniform
 };
 // Few wide rows, each in a cluster.
 struct ClusterLayout {
@@ -42,12 +49,6 @@ constexpr int kReread = -1;  // a wide row, read twice or three times
 // The same for accesses of one element, where tensors differ in that, or rows are narrow: X(threads, elements).
 #define ADALN_ELEMENT_LAYOUTS(X) X(32, 8) X(128, 8) X(512, 8)
 
-// When a thread of adaln_uniform loads the modulation of its packs.
-enum Fetch : int {
-  kEarly,  // all of it with x; it stays packed
-  kHalf,   // scale and shift with x, a pack's tables where they are used
-  kAhead,  // what a pack has while the one before it is used
-};
 // BLOCKS, of so many threads, or what an SM has room for.
 template <int THREADS, int BLOCKS>
 constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThreads / THREADS;
@@ -60,11 +61,32 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
 
 // The same with tables, of adaln_uniform: X(threads, packs, rows, fetch, blocks).
 #define ADALN_TABLES_LAYOUTS(X)                                                                                 \
-  X(8, 2, 4, kEarly, 4) X(8, 3, 2, kEarly, 4) X(16, 1, 4, kEarly, 6) X(16, 3, 1, kEarly, 5) X(16, 3, 2, kEarly, 4)  \
-  X(32, 1, 4, kEarly, 6) X(32, 2, 1, kEarly, 7) X(32, 2, 2, kEarly, 5) X(32, 2, 4, kEarly, 4) X(32, 3, 1, kEarly, 5) \
-  X(32, 3, 2, kEarly, 4) X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 2, 1, kEarly, 4)                  \
-  X(256, 2, 2, kEarly, 3) X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2)                  \
-  X(512, 3, 1, kEarly, 1) X(512, 3, 2, kEarly, 1) X(512, 4, 1, kAhead, 2)
+  X(8, 2, 1, kEarly, 7) X(8, 2, 4, kEarly, 4) X(8, 3, 1, kEarly, 5) X(8, 3, 2, kEarly, 4) X(16, 1, 4, kEarly, 6)  \
+  X(16, 3, 1, kEarly, 5) X(16, 3, 2, kEarly, 4) X(32, 1, 4, kEarly, 6) X(32, 2, 1, kEarly, 7)                     \
+  X(32, 2, 2, kEarly, 5) X(32, 2, 4, kEarly, 4) X(32, 3, 1, kEarly, 5) X(32, 3, 2, kEarly, 4)                     \
+  X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 2, 1, kEarly, 4) X(256, 2, 2, kEarly, 3)                 \
+  X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2) X(512, 3, 1, kEarly, 1)                  \
+  X(512, 3, 2, kEarly, 1) X(512, 4, 1, kEarly, 1) X(512, 4, 1, kAhead, 2)
+
+// The same by accesses of 4 bytes (kWord), with tables or neither: X(tables, threads, packs, rows, fetch, blocks). Those of
+// is_of_elements are compiled for accesses of one element of 2 bytes as well.
+#define ADALN_WORD_LAYOUTS(X)                                                                                       \
+  X(true, 8, 3, 1, kEarly, 9) X(true, 8, 3, 2, kEarly, 8) X(true, 16, 4, 1, kEarly, 8) X(true, 16, 4, 2, kEarly, 7)    \
+  X(true, 16, 6, 1, kEarly, 7) X(true, 16, 6, 2, kEarly, 6) X(true, 32, 4, 1, kEarly, 8) X(true, 32, 4, 2, kEarly, 7)  \
+  X(true, 32, 6, 1, kEarly, 7) X(true, 32, 6, 2, kEarly, 6) X(true, 32, 8, 1, kEarly, 6) X(true, 32, 8, 2, kEarly, 5)  \
+  X(true, 128, 4, 1, kEarly, 8) X(true, 128, 4, 2, kEarly, 7) X(true, 128, 8, 1, kEarly, 6)                          \
+  X(true, 128, 8, 2, kEarly, 5) X(true, 256, 8, 1, kEarly, 3) X(true, 256, 8, 2, kAhead, 4)                          \
+  X(true, 256, 16, 1, kEarly, 2) X(true, 512, 8, 1, kEarly, 1) X(true, 512, 8, 2, kAhead, 2)                         \
+  X(true, 512, 12, 1, kEarly, 1) X(true, 512, 12, 1, kAhead, 2) X(true, 512, 16, 1, kEarly, 1)                       \
+  X(false, 8, 3, 1, kEarly, 10) X(false, 8, 3, 2, kEarly, 9) X(false, 16, 4, 1, kEarly, 9)                           \
+  X(false, 16, 4, 2, kEarly, 8) X(false, 16, 6, 1, kEarly, 9) X(false, 16, 6, 2, kEarly, 7)                          \
+  X(false, 32, 4, 1, kEarly, 9) X(false, 32, 4, 2, kEarly, 8) X(false, 32, 6, 1, kEarly, 9)                          \
+  X(false, 32, 6, 2, kEarly, 7) X(false, 32, 8, 1, kEarly, 8) X(false, 32, 8, 2, kEarly, 6)                          \
+  X(false, 128, 4, 1, kEarly, 9) X(false, 128, 4, 2, kEarly, 8) X(false, 128, 8, 1, kEarly, 8)                       \
+  X(false, 256, 8, 1, kEarly, 4) X(false, 512, 8, 1, kEarly, 2) X(false, 512, 16, 1, kEarly, 1)
+constexpr bool is_of_elements(const GroupLayout& layout) {
+  return layout.fetch == kEarly && layout.packs <= 8 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
+}
 
 // The same for few wide rows, in clusters, from sm_90 on: X(access, blocks, threads, packs).
 #define ADALN_CLUSTER_LAYOUTS(X)                       \
@@ -103,8 +125,6 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(kUnaligned, 512, 1, 3, true, 2, 80)  \
   X(kUnaligned, 512, 2, 1, true, 2, 80)  \
   X(kUnaligned, 512, 4, 1, true, 2, 80)  \
-  X(kElement, 16, 8, 2, false, 7, 80)    \
-  X(kElement, 32, 8, 4, false, 5, 80)    \
   X(kElement, 32, 8, 2, true, 4, 80)
 
 struct Tuning {
@@ -116,7 +136,7 @@ struct Tuning {
   Layout gated;   // gate_residual_adaln
 };
 
-constexpr int kElement = 0, kUnaligned = 8;  // of 16 bytes, but for the ends of a row
+constexpr int kElement = 0, kWord = 4, kUnaligned = 8;  // kUnaligned: of 16 bytes, but for the ends of a row
 // Rows that are no whole number of 16 bytes are accessed an element at a time up to kNarrow elements, and up to kLessNarrow
 // where all rows have kFewElements at most; those with a modulation in common up to kNarrowInGroups.
 constexpr int64_t kNarrow = 256, kLessNarrow = 4096, kNarrowInGroups = 128;
@@ -171,14 +191,17 @@ constexpr AffineTuning kAffineTuning[] = {
     // [end quote]
 };
 
-// The same with a scale, a shift and both their tables. What finds no row, or one of no threads, is in the tables below.
-struct TablesTuning {
+// The same of adaln_uniform. What finds no row, or one of no threads, is in the tables below.
+struct UniformTuning {
+  int access;           // 16 bytes, kWord, or kElement for one of 2 bytes
+  bool tables;          // with a scale, a shift and both their tables; else with a scale and a shift alone
+  int layer;            // 1: on a LayerNorm; 0: on either norm
   int64_t packs, rows;  // at most
   GroupLayout own;      // a row a block at a time: each has a modulation of its own, or there are too few for the other
   GroupLayout common;   // rows with a modulation in common, of which a launch has kGroupBlocksAtLeast blocks
 };
 
-constexpr TablesTuning kTablesTuning[] = {
+constexpr UniformTuning kUniformTuning[] = {
     // H200, bf16, us (before, in groups, or by adaln_affine from 8,200 columns on): on LayerNorm 104000 x 384 41.1 (46.1), 80000
     // x 512 41.5 (40.9), 52000 x 768 41.7 (41.4), 34000 x 1152 42.1 (43.8), 19531 x 2048 40.6 (41.5), 9700 x 4096 41.2 (43.1),
     // 8960 x 5120 47.9 (52.2), 6500 x 6144 42.6 (48.4), 4882 x 8192 43.2 (47.3), 3900 x 10240 45.4 (57.5), 3255 x 12288 45.9
@@ -187,24 +210,88 @@ constexpr TablesTuning kTablesTuning[] = {
     // (47.1), 4882 x 8192 42.6 (43.0), 3255 x 12288 44.4 (50.6). A copy of the 160 MB of the larger ones takes 39.3 and of 184 MB
     // (x 5120) 44.8. With a modulation each: 104000 x 384 73.4 (80.5), 9700 x 4096 73.2 (81.0), 739 x 7808 12.3 (14.4), 4882 x
     // 8192 74.3 (77.0).
-    {12, kAny, {}, {8, 2, 4}},
-    {16, kAny, {}, {16, 1, 4}},
-    {24, kAny, {}, {8, 3, 2}},
-    {32, kAny, {}, {32, 1, 4}},
-    {48, kAny, {16, 3, 1}, {16, 3, 2}},
-    {64, 20000, {32, 2, 1}, {32, 2, 2}},
-    {64, kAny, {32, 2, 1}, {32, 2, 4}},
-    {96, kAny, {32, 3, 1}, {32, 3, 2}},
-    {256, kAny, {128, 2, 1}, {128, 2, 2}},
-    {512, kAny, {256, 2, 1}, {256, 2, 2}},
-    {640, 2500, {512, 2, 1}, {256, 3, 2}},
-    {640, kAny, {512, 2, 1}, {256, 4, 2}},
-    {768, kAny, {512, 2, 1}, {256, 3, 2}},
-    {1024, kAny, {512, 2, 1}, {256, 4, 2}},
-    {1280, kAny, {512, 3, 1}, {512, 4, 1}},
-    {1536, 1000, {512, 3, 1}, {512, 4, 1}},
-    {1536, kAny, {512, 3, 1}, {512, 3, 2}},
-    {2048, kAny, {512, 4, 1}, {512, 4, 1}},
+    {16, true, 0, 12, kAny, {8, 2, 1}, {8, 2, 4}},
+    {16, true, 0, 16, kAny, {}, {16, 1, 4}},
+    {16, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {16, true, 0, 32, kAny, {}, {32, 1, 4}},
+    {16, true, 0, 48, kAny, {16, 3, 1}, {16, 3, 2}},
+    {16, true, 0, 64, 20000, {32, 2, 1}, {32, 2, 2}},
+    {16, true, 0, 64, kAny, {32, 2, 1}, {32, 2, 4}},
+    {16, true, 0, 96, kAny, {32, 3, 1}, {32, 3, 2}},
+    {16, true, 0, 192, kAny, {128, 2, 1}, {128, 2, 2}},
+    {16, true, 0, 256, 2500, {128, 2, 1}, {128, 2, 2}},
+    {16, true, 1, 256, kAny, {128, 2, 1}, {128, 2, 2}},
+    {16, true, 0, 256, kAny, {128, 2, 1}, {}},
+    {16, true, 0, 512, kAny, {256, 2, 1}, {256, 2, 2}},
+    {16, true, 0, 640, 2500, {512, 2, 1}, {256, 3, 2}},
+    {16, true, 0, 640, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
+    {16, true, 0, 768, kAny, {512, 2, 1}, {256, 3, 2}},
+    {16, true, 0, 1024, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
+    {16, true, 0, 1280, kAny, {512, 3, 1}, {512, 4, 1, kAhead}},
+    {16, true, 0, 1536, 1000, {512, 3, 1}, {512, 4, 1, kAhead}},
+    {16, true, 0, 1536, kAny, {512, 3, 1}, {512, 3, 2}},
+    {16, true, 0, 2048, kAny, {512, 4, 1}, {512, 4, 1, kAhead}},
+    // Rows that are no whole number of 16 bytes. H200, bf16, us (before, by elements or in phases). By words, a scale and a shift in
+    // common: 588235 x 34 26.5 (75.5), 79365 x 252 21.2 (26.8), 19960 x 1002 24.5 (27.1), 6662 x 3002 26.0 (30.2), 1320 x 15148 35.6
+    // (41.3), 124 x 2002 2.3 (2.9), but 2855 x 7004 33.3 (32.1); with tables 158730 x 126 23.0 (40.8), 39840 x 502 24.6 (28.1), 19960
+    // x 1002 28.8 (28.9), 2855 x 7004 33.2 (36.6), 1320 x 15148 39.8 (50.6); with a modulation each 294117 x 34 23.5 (147), 39682 x
+    // 252 19.8 (26.0), 3331 x 3002 22.4 (29.4), 660 x 15148 25.6 (42.2). A copy of what is common takes 31.3, of the others 16.5,
+    // without their modulation. By elements, in common: 136054 x 147 29.5 (39.2), 2355 x 849 5.3 (6.9), 799 x 2501 5.9 (7.3), of more
+    // rows slower than in phases; each: 158730 x 63 25.3 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1).
+    {kWord, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, true, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kWord, true, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kWord, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kWord, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kWord, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, true, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
+    {kWord, true, 0, 1024, kAny, {128, 8, 1}, {128, 8, 2}},
+    {kWord, true, 0, 2048, 1000, {256, 8, 1}, {256, 8, 1}},
+    {kWord, true, 0, 2048, kAny, {256, 8, 1}, {256, 8, 2, kAhead}},
+    {kWord, true, 0, 4096, 600, {256, 16, 1}, {256, 16, 1}},
+    {kWord, true, 0, 4096, kAny, {256, 16, 1}, {512, 8, 2, kAhead}},
+    {kWord, true, 0, 6144, 600, {512, 12, 1}, {512, 12, 1}},
+    {kWord, true, 0, 6144, kAny, {512, 12, 1}, {512, 12, 1, kAhead}},
+    {kWord, true, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
+    {kWord, false, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, false, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kWord, false, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kWord, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kWord, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kWord, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, false, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
+    {kWord, false, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
+    {kWord, false, 0, 2048, kAny, {256, 8, 1}, {256, 8, 1}},
+    {kWord, false, 0, 4096, kAny, {512, 8, 1}, {512, 8, 1}},
+    {kWord, false, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
+    {kElement, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kElement, true, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kElement, true, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kElement, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kElement, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kElement, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kElement, true, 0, 512, 8000, {128, 4, 1}, {128, 4, 2}},
+    {kElement, true, 0, 512, kAny, {128, 4, 1}, {}},
+    {kElement, true, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
+    {kElement, true, 0, 1024, kAny, {128, 8, 1}, {}},
+    {kElement, true, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
+    {kElement, true, 0, 2048, kAny, {256, 8, 1}, {}},
+    {kElement, true, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
+    {kElement, true, 0, 4096, kAny, {512, 8, 1}, {}},
+    {kElement, false, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kElement, false, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kElement, false, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kElement, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kElement, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kElement, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kElement, false, 0, 512, 4000, {128, 4, 1}, {128, 4, 2}},
+    {kElement, false, 0, 512, kAny, {}, {}},
+    {kElement, false, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
+    {kElement, false, 0, 1024, kAny, {128, 8, 1}, {}},
+    {kElement, false, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
+    {kElement, false, 0, 2048, kAny, {256, 8, 1}, {}},
+    {kElement, false, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
+    {kElement, false, 0, 4096, kAny, {512, 8, 1}, {}},
 };
 
 // Few wide rows, not gated.
@@ -295,8 +382,9 @@ struct GroupTuning {
 };
 
 constexpr GroupTuning kGroupTuning[] = {
-    // What is said of whole rows, not gated, is from before kAffineTuning and kTablesTuning, which have them now; with weight and bias
-    // besides they are here.
+    // What is said of rows that are not gated is from before kAffineTuning and kUniformTuning, which have most of them now. Here are
+    // those with weight and bias beside a modulation, whole rows with tables on an RMSNorm (H200: 5376 x 2048 13.7 us, by
+    // adaln_uniform 14.5), and many odd rows.
     // H100. Measured, % of a copy of the same bytes, bf16, at 38 to 264 MB (LTX-Video at 49 and 161 frames, its 13B, AdaLN
     // Zero and PixArt), beside kTuning's layouts (r) and the best of the other groups (threads x packs x rows):
     //   Every layout with the warps that the row needs, microseconds of 8192 rows: 1152 adaln 256 x 1 x 4 16.4 (384 x 1 x 2 16.8,
@@ -315,11 +403,9 @@ constexpr GroupTuning kGroupTuning[] = {
     //         512 x 1 x 2 78 (70). With the next rows prefetched adaln 7179 x 9408 95 (89), gated 6296 x 6080 94 (90)
     // Slower too: modulation in shared memory (93 at 2048), and persistent blocks that prefetch the next row (93; 83 where a
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
-    // Narrow rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. layer_norm:
-    // 64 columns 99 % (r 57), 384 99 (84), 149 76 (33), 217 83 (50); and 8872 86, where shared memory holds the row 66. Gated, of
-    // some ten thousand rows: 64 94 % (r 89), 128 98 (95), 256 97 (95), 3000 x 9000 86 (80), 3000 x 12288 93 (89).
-    {80, kElement, 128, 0, {16, 8, 2}, {16, 8, 2}, {32, 8, 2}},
-    {80, kElement, 256, 0, {32, 8, 4}, {32, 8, 4}, {32, 8, 2}},
+    // Narrow gated rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. Of some
+    // ten thousand rows: 64 94 % (r 89), 128 98 (95), 256 97 (95), 3000 x 9000 86 (80), 3000 x 12288 93 (89).
+    {80, kElement, 256, 0, {}, {}, {32, 8, 2}},
     // Rows that are no whole number of 16 bytes, bf16, % of a copy; before, with adaln_unaligned: layer_norm 100000 x 230 88
     // (79; 16 x 3 x 2 84), 156363 x 499 95 (73), 60000 x 771 93 (82), 30000 x 1999 94 (77), 20000 x 3001 94 (75; 512 x 1 x 4
     // 86), 12000 x 5001 92 (72), 4798 x 12727 70 (45); adaln 71530 x 250 84 (78; 16 x 3 x 2 78), 40491 x 1353 93 (61; 256 x 2 x 3
@@ -365,6 +451,9 @@ constexpr GroupTuning kGroupTuning[] = {
 
 // gate_residual: threads a block, each with one pack. On an H100 64 to 512 threads, and two packs a thread, are within 1 %.
 constexpr int kGateThreads = 256;
+// Rows side by side that are no whole number of 16 bytes are accessed a word or an element at a time up to so many elements, and 16
+// bytes at a time from there on. H200, bf16, us: 3816 x 262 3.3 by words (3.9 by 16 bytes), 79365 x 126 24.6 (16.5).
+constexpr int64_t kFewWords = 1 << 21;
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_adaln_tuning(int arch, int access, int64_t packs, int64_t rows) {
@@ -379,10 +468,10 @@ constexpr Layout find_affine_layout(int64_t packs, int64_t rows) {
     if (packs <= row.packs && rows <= row.rows) return row.layout;
   return {0, 0};
 }
-constexpr GroupLayout find_tables_layout(int64_t packs, int64_t rows, bool common) {
-  for (const TablesTuning& row : kTablesTuning)
-    if (packs <= row.packs && rows <= row.rows) return common ? row.common : row.own;
-  return {0, 0, 0};
+constexpr const UniformTuning* find_uniform_tuning(int access, bool tables, int layer, int64_t packs, int64_t rows) {
+  for (const UniformTuning& row : kUniformTuning)
+    if (row.access == access && row.tables == tables && row.layer <= layer && packs <= row.packs && rows <= row.rows) return &row;
+  return nullptr;
 }
 constexpr ClusterLayout find_cluster_layout(int arch, int access, int64_t packs, int64_t rows, bool tables) {
   for (const ClusterTuning& row : kClusterTuning)
@@ -432,14 +521,24 @@ constexpr bool tables_are_sound() {
 #undef ADALN_SAME
     if (!compiled) return false;
   }
-  for (const TablesTuning& row : kTablesTuning) {
+  for (const UniformTuning& row : kUniformTuning) {
+    if (row.own.rows > 1) return false;
     for (const GroupLayout& l : {row.own, row.common}) {
       bool compiled = l.threads == 0;
+      const auto same = [&](const GroupLayout& other) {
+        return l.threads == other.threads && l.packs == other.packs && l.rows == other.rows && l.fetch == other.fetch &&
+               l.threads * l.packs >= row.packs;
+      };
 #define ADALN_SAME(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.rows == ROWS && THREADS * PACKS >= row.packs);
+  compiled = compiled || (row.access == 16 && row.tables && same({THREADS, PACKS, ROWS, FETCH}));
       ADALN_TABLES_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
-      if (!compiled || (&l == &row.own && l.rows > 1)) return false;
+      const bool narrow = row.access == kWord || (row.access == kElement && is_of_elements(l));
+#define ADALN_SAME(TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  compiled = compiled || (narrow && row.tables == TABLES && same({THREADS, PACKS, ROWS, FETCH}));
+      ADALN_WORD_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+      if (!compiled) return false;
     }
   }
   for (const ClusterTuning& row : kClusterTuning) {

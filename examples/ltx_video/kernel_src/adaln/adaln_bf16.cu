@@ -5,7 +5,9 @@ const void* adaln::adaln_kernel_bf16(const Layout& layout, int access, bool gate
   return find_adaln<BF16>(layout, access, gated);
 }
 const void* adaln::adaln_affine_kernel_bf16(const Layout& layout) { return find_adaln_affine<BF16>(layout); }
-const void* adaln::adaln_tables_kernel_bf16(const GroupLayout& layout) { return find_adaln_tables<BF16>(layout); }
+const void* adaln::adaln_uniform_kernel_bf16(const GroupLayout& layout, int access, bool tables) {
+  return find_adaln_uniform<BF16>(layout, access, tables);
+}
 const void* adaln::adaln_cluster_kernel_bf16(const ClusterLayout& layout, int access) {
   return find_adaln_cluster<BF16>(layout, access);
 }

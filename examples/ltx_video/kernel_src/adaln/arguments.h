@@ -22,12 +22,12 @@ struct Arguments {
   int64_t scale_stride, shift_stride, gate_stride;
   uint32_t rows;                // of this launch
   WideDivisor rows_per_modulation;
-  // adaln_groups, adaln_phases: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
+  // adaln_groups, adaln_uniform, adaln_phases: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
   uint32_t rows_of_modulation, blocks_of_modulation;
   WideDivisor blocks_per_modulation;
-  uint32_t sms;                 // adaln_groups, adaln_affine: of the device
-  uint32_t phase_bits;          // adaln_phases: every 2^phase_bits-th row begins at the same place between multiples of 16 bytes
-  uint32_t packs;               // accesses a row (adaln_rows, adaln_affine, adaln_groups) or of this launch (gate_residual_packs)
+  uint32_t sms;                 // adaln_groups, adaln_uniform: of the device
+  uint32_t phase_bits;          // adaln_phases: every 2^phase_bits-th row begins at the same place between multiples of 16
+  uint32_t packs;               // accesses a row, or of this launch (gate_residual_packs)
   WideDivisor packs_per_row;        // gate_residual_packs
   float one;                    // what scale is added to: 1, or 0 where scale is a weight
   float inverse_width;          // 1 / width

@@ -1,8 +1,8 @@
 // sum = h + x * (gate + gate_table), without a norm: elements that know nothing of each other.
 //
-// All packs of all rows are one sequence with one pack a thread, so that every thread is busy whatever the width. A pack's
-// row and its row of the gate are two divisions by numbers that the host knows. Where rows lie side by side (FLAT), x and h
-// are on their way before those.
+// All packs of all rows, each of 16 bytes, a word or an element, are one sequence with one pack a thread, so that every thread
+// is busy whatever the width. A pack's row and its row of the gate are two divisions by numbers that the host knows. Where rows
+// lie side by side (FLAT), x and h are on their way before those.
 #pragma once
 #include "dependent.cuh"
 #include "modulate.cuh"
