@@ -74,6 +74,7 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(true, 8, 3, 1, kEarly, 9) X(true, 8, 3, 2, kEarly, 8) X(true, 16, 4, 1, kEarly, 8) X(true, 16, 4, 2, kEarly, 7)    \
   X(true, 16, 6, 1, kEarly, 7) X(true, 16, 6, 2, kEarly, 6) X(true, 32, 4, 1, kEarly, 8) X(true, 32, 4, 2, kEarly, 7)  \
   X(true, 32, 6, 1, kEarly, 7) X(true, 32, 6, 2, kEarly, 6) X(true, 32, 8, 1, kEarly, 6) X(true, 32, 8, 2, kEarly, 5)  \
+  X(true, 32, 12, 1, kEarly, 5) X(true, 32, 12, 2, kEarly, 4)                                                        \
   X(true, 128, 4, 1, kEarly, 8) X(true, 128, 4, 2, kEarly, 7) X(true, 128, 8, 1, kEarly, 6)                          \
   X(true, 128, 8, 2, kEarly, 5) X(true, 256, 8, 1, kEarly, 3) X(true, 256, 8, 2, kAhead, 4)                          \
   X(true, 256, 16, 1, kEarly, 2) X(true, 512, 8, 1, kEarly, 1) X(true, 512, 8, 2, kAhead, 2)                         \
@@ -82,10 +83,11 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(false, 16, 4, 2, kEarly, 8) X(false, 16, 6, 1, kEarly, 9) X(false, 16, 6, 2, kEarly, 7)                          \
   X(false, 32, 4, 1, kEarly, 9) X(false, 32, 4, 2, kEarly, 8) X(false, 32, 6, 1, kEarly, 9)                          \
   X(false, 32, 6, 2, kEarly, 7) X(false, 32, 8, 1, kEarly, 8) X(false, 32, 8, 2, kEarly, 6)                          \
+  X(false, 32, 12, 1, kEarly, 6) X(false, 32, 12, 2, kEarly, 4)                                                      \
   X(false, 128, 4, 1, kEarly, 9) X(false, 128, 4, 2, kEarly, 8) X(false, 128, 8, 1, kEarly, 8)                       \
   X(false, 256, 8, 1, kEarly, 4) X(false, 512, 8, 1, kEarly, 2) X(false, 512, 16, 1, kEarly, 1)
 constexpr bool is_of_elements(const GroupLayout& layout) {
-  return layout.fetch == kEarly && layout.packs <= 8 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
+  return layout.fetch == kEarly && layout.packs <= 12 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
 }
 
 // The same for few wide rows, in clusters, from sm_90 on: X(access, blocks, threads, packs).
@@ -209,7 +211,8 @@ constexpr UniformTuning kUniformTuning[] = {
     // 5120 8.3 (9.8), 800 x 16384 19.6 (24.6), but 250 x 10240 6.1 (5.6); on RMSNorm 52000 x 768 40.8 (39.5), 8960 x 5120 47.1
     // (47.1), 4882 x 8192 42.6 (43.0), 3255 x 12288 44.4 (50.6). A copy of the 160 MB of the larger ones takes 39.3 and of 184 MB
     // (x 5120) 44.8. With a modulation each: 104000 x 384 73.4 (80.5), 9700 x 4096 73.2 (81.0), 739 x 7808 12.3 (14.4), 4882 x
-    // 8192 74.3 (77.0).
+    // 8192 74.3 (77.0). Up to some 3,000 rows two of them a block were slower, on RMSNorm: 1500 x 1024 3.4 (3.8), 954 x 2048 3.7 (4.3),
+    // 437 x 3584 3.5 (4.0), 2200 x 4096 11.4 (12.2), 1500 x 5120 10.2 (11.6), but 437 x 5120 4.7 (4.4).
     {16, true, 0, 12, kAny, {8, 2, 1}, {8, 2, 4}},
     {16, true, 0, 16, kAny, {}, {16, 1, 4}},
     {16, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
@@ -218,12 +221,15 @@ constexpr UniformTuning kUniformTuning[] = {
     {16, true, 0, 64, 20000, {32, 2, 1}, {32, 2, 2}},
     {16, true, 0, 64, kAny, {32, 2, 1}, {32, 2, 4}},
     {16, true, 0, 96, kAny, {32, 3, 1}, {32, 3, 2}},
+    {16, true, 0, 128, 3000, {128, 2, 1}, {128, 2, 1}},
     {16, true, 0, 192, kAny, {128, 2, 1}, {128, 2, 2}},
+    {16, true, 0, 256, 1056, {128, 2, 1}, {256, 2, 1}},
     {16, true, 0, 256, 2500, {128, 2, 1}, {128, 2, 2}},
     {16, true, 1, 256, kAny, {128, 2, 1}, {128, 2, 2}},
     {16, true, 0, 256, kAny, {128, 2, 1}, {}},
+    {16, true, 0, 512, 3000, {256, 2, 1}, {512, 2, 1}},
     {16, true, 0, 512, kAny, {256, 2, 1}, {256, 2, 2}},
-    {16, true, 0, 640, 2500, {512, 2, 1}, {256, 3, 2}},
+    {16, true, 0, 640, 3000, {512, 2, 1}, {512, 2, 1}},
     {16, true, 0, 640, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
     {16, true, 0, 768, kAny, {512, 2, 1}, {256, 3, 2}},
     {16, true, 0, 1024, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
@@ -237,13 +243,17 @@ constexpr UniformTuning kUniformTuning[] = {
     // x 1002 28.8 (28.9), 2855 x 7004 33.2 (36.6), 1320 x 15148 39.8 (50.6); with a modulation each 294117 x 34 23.5 (147), 39682 x
     // 252 19.8 (26.0), 3331 x 3002 22.4 (29.4), 660 x 15148 25.6 (42.2). A copy of what is common takes 31.3, of the others 16.5,
     // without their modulation. By elements, in common: 136054 x 147 29.5 (39.2), 2355 x 849 5.3 (6.9), 799 x 2501 5.9 (7.3), of more
-    // rows slower than in phases; each: 158730 x 63 25.3 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1).
+    // rows slower than in phases; each: 158730 x 63 25.3 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1). 257 to 384 accesses by
+    // a warp of 12 each (by 128 threads of 4): 36630 x 273 each 28.3 (44.9), 66445 x 301 in common 32.7 (in phases 33.7), 34364 x 582
+    // 26.8 (33.3), but 1718 x 582 each 3.6 (3.3).
     {kWord, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
     {kWord, true, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
     {kWord, true, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
     {kWord, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
     {kWord, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
     {kWord, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, true, 0, 384, 2500, {128, 4, 1}, {128, 4, 2}},
+    {kWord, true, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
     {kWord, true, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
     {kWord, true, 0, 1024, kAny, {128, 8, 1}, {128, 8, 2}},
     {kWord, true, 0, 2048, 1000, {256, 8, 1}, {256, 8, 1}},
@@ -259,6 +269,8 @@ constexpr UniformTuning kUniformTuning[] = {
     {kWord, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
     {kWord, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
     {kWord, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, false, 0, 384, 5000, {128, 4, 1}, {128, 4, 2}},
+    {kWord, false, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
     {kWord, false, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
     {kWord, false, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
     {kWord, false, 0, 2048, kAny, {256, 8, 1}, {256, 8, 1}},
@@ -270,6 +282,7 @@ constexpr UniformTuning kUniformTuning[] = {
     {kElement, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
     {kElement, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
     {kElement, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kElement, true, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
     {kElement, true, 0, 512, 8000, {128, 4, 1}, {128, 4, 2}},
     {kElement, true, 0, 512, kAny, {128, 4, 1}, {}},
     {kElement, true, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
@@ -284,6 +297,7 @@ constexpr UniformTuning kUniformTuning[] = {
     {kElement, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
     {kElement, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
     {kElement, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kElement, false, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
     {kElement, false, 0, 512, 4000, {128, 4, 1}, {128, 4, 2}},
     {kElement, false, 0, 512, kAny, {}, {}},
     {kElement, false, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
