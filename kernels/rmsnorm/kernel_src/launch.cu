@@ -52,8 +52,8 @@ int check(const RowArguments& a, int type, bool add) {
   return divides(size, a.weight) ? 0 : kMisaligned;
 }
 
-// The bytes of the widest access that every row of every tensor is a whole number of, from an aligned address on;
-// kUnaligned where that is less than 16, but each row lies at the same place between multiples of 16 in all tensors.
+// The accesses of a call: of 16 bytes or of 4 where every row of every tensor is a whole number of them, from an aligned address
+// on; kUnaligned where each row lies at the same place between multiples of 16 in all tensors; else of one element.
 int widest_access(const RowArguments& a, int size, bool add) {
   const Matrix matrices[] = {{a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
   // One row has no next one, and its stride may be anything.
@@ -63,14 +63,14 @@ int widest_access(const RowArguments& a, int size, bool add) {
     const auto apart = reinterpret_cast<uintptr_t>(matrices[i].data) - reinterpret_cast<uintptr_t>(a.out);
     alike = alike && apart % 16 == 0 && (step(matrices[i]) - step(matrices[0])) % 16 == 0;
   }
-  for (const int bytes : {16, 4}) {
-    bool fits = a.width * size % bytes == 0 && divides(bytes, a.weight);
-    for (int i = 0; i < (add ? 4 : 2); ++i) fits = fits && divides(bytes, matrices[i].data) && step(matrices[i]) % bytes == 0;
-    if (fits && bytes == 16) return 16;
-    if (alike) return kUnaligned;
-    if (fits) return bytes;
-  }
-  return size;
+  const auto fits = [&](int bytes) {
+    bool all = a.width * size % bytes == 0 && divides(bytes, a.weight);
+    for (int i = 0; i < (add ? 4 : 2); ++i) all = all && divides(bytes, matrices[i].data) && step(matrices[i]) % bytes == 0;
+    return all;
+  };
+  if (fits(16)) return 16;
+  if (fits(4) && is_by_words(size, a.width * size / 4, alike)) return 4;
+  return alike ? kUnaligned : size;
 }
 
 // Whether all rows of every tensor lie side by side from a multiple of 16 bytes on.
@@ -79,6 +79,13 @@ bool without_gaps(const RowArguments& a, bool add) {
   for (int i = 0; i < (add ? 4 : 2); ++i)
     if (matrices[i].stride != a.width || !divides(16, matrices[i].data)) return false;
   return true;
+}
+
+cudaError_t sms_of_device(int& sms) {
+  static OfDevice known;
+  return known.get(sms, [](int device, int& found) {
+    return cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
+  });
 }
 
 void advance(RowArguments& a, int64_t rows, int64_t size) {
@@ -97,10 +104,13 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size, unit = access == kUnaligned ? 16 : access;
   a.packs = (a.width * size + unit - 1) / unit;
-  const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows);
+  const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows, add);
   if (tuning == nullptr) return kNoCode;
   Layout layout = tuning->layout;
-  int threads = layout.threads < 128 ? 128 : layout.threads, rows_per_block = threads / layout.threads;
+  int threads = access == 4 && size == 2 && layout.packs != 0 && layout.threads <= 32 ? kWordThreads
+                : layout.threads < 128                                               ? 128
+                                                                                     : layout.threads;
+  int rows_per_block = threads / layout.threads;
   size_t shared = 0;
   if (access == kUnaligned && layout.stream && !without_gaps(a, add)) layout.stream = false;
   if (access == kUnaligned && layout.stream) {
@@ -113,6 +123,9 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     access = size, a.packs = a.width;
   } else if (access == kUnaligned) {
     threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
+    int sms = 0;
+    if (const cudaError_t error = sms_of_device(sms)) return error;
+    a.ahead = sms * (layout.threads / threads);  // the layout's threads are what an SM has registers for
   }
   const void* kernel = kernel_of(layout, access, add);
   a.inverse_width = 1.0f / static_cast<float>(a.width);

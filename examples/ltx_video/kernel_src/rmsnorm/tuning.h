@@ -14,8 +14,8 @@ using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
-  // That share a row; a block has at least 128. Of unaligned rows: fewer than 128 have accesses of one element; else at most,
-  // in as many warps as the row needs.
+  // That share a row; a block has at least 128. Of unaligned rows: fewer than 128 have accesses of one element; else at most, in
+  // as many warps as the row needs.
   int threads;
   int packs;    // accesses that each holds in registers; 0: the row is read twice, any number of warps up to 16
   bool stream;  // loads leave no line in L1; of unaligned rows: they come into shared memory, if they have no gaps
@@ -48,9 +48,15 @@ struct Layout {
   X(512, 8, kCached, 75)    \
   X(1024, 8, kCached, 75)
 // What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
-// packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by words or elements.
-#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(1024, 2)
+// packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by elements.
+#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(512, 4) X(1024, 2)
+// Whether such a layout of wide rows is compiled with residual add, too: of more packs fp32 would spill on sm_89.
+constexpr bool is_of_add(int packs) { return packs <= 2; }
 #define RMS_NORM_ELEMENT_LAYOUTS(X) X(16, 8) X(16, 16) X(32, 8) X(32, 24) X(64, 16)
+// What is compiled for accesses of 4 bytes: X(threads, words).
+#define RMS_NORM_WORD_LAYOUTS(X) \
+  X(8, 4) X(32, 8) X(32, 16) X(64, 8) X(128, 8) X(128, 16) X(256, 8) X(256, 16) X(512, 8) X(512, 16)
+constexpr int kWordThreads = 256;  // a block of those rows of 16-bit elements that a warp or less shares
 // What is compiled for narrow rows without gaps: X(threads, elements, load). Rows with gaps have the element layout of the same
 // numbers.
 #define RMS_NORM_STAGED_LAYOUTS(X) X(16, 8, kStream) X(16, 16, kStream)
@@ -60,15 +66,16 @@ constexpr int kStagedFirst = 90;      // the first architecture that uses these 
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
-  int access;         // 16 bytes, kUnaligned, or 4 for all that is smaller
+  int access;         // 16 bytes, 4, kUnaligned, or 2 for an element of as many
   int64_t packs;      // accesses a row, at most
   int64_t megabytes;  // moved in all, at least
   Layout layout;
   int64_t most_rows = INT64_MAX;
+  bool add = false;  // with a residual add alone
 };
 
 constexpr int kUnaligned = 8;  // 16 bytes, but for the ends of a row
-constexpr int64_t kAnyWidth = INT64_MAX;
+constexpr int64_t kAnyWidth = INT64_MAX, kAnyRows = INT64_MAX;
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
@@ -131,23 +138,50 @@ constexpr Tuning kTuning[] = {
     {90, kUnaligned, 16, 32, {16, 8, kStreamLoads}},
     {90, kUnaligned, 32, 32, {16, 16, kStreamLoads}},
 
-    // All cards.
+    // All cards. H200, bf16, us of 80 MB, with residual add 160, whose copies take 19.7 and 39.3. By words (before, by elements or
+    // 16 bytes): 302 columns 21.5 (26.3), 502 21.3 (24.3), 582 21.2 (24.4), 2404 21.1 (23.7), 4198 22.5 (25.8), 7004 21.4 (31.1), 12002
+    // 24.6 (37.3); with add 302 41.2 (49.8), 582 41.5 (46.6), 12002 42.8 (48.4), but 3002 42.4 (41.2). Fewer bytes have more threads a
+    // row: 1996 x 1002 128 x 8 3.4 (32 x 16 4.1, before 4.6), 666 x 3002 with add 256 x 8 5.8 (128 x 16 7.2, before 6.0). Of 33 to 128
+    // words shared memory is faster: 118 columns 21.0 (26.3 by words). Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5),
+    // 15147 24.7 (34.9); with add 735 1024 x 2 42.5 (32 x 24 46.8); but 203 x 9805 512 x 4 5.6 (1024 x 2 4.5).
     {75, kUnaligned, 16, 0, {16, 8, kCachedLoads}},
     {75, kUnaligned, 24, 0, {16, 16, kCachedLoads}},
     {75, kUnaligned, 32, 0, {32, 8, kCachedLoads}},
+    {75, kUnaligned, 72, 0, {32, 24, kCachedLoads}},
+    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}, kAnyRows, true},
     {75, kUnaligned, 96, 0, {32, 24, kCachedLoads}},
     {75, kUnaligned, 128, 0, {64, 16, kCachedLoads}},
+    {75, kUnaligned, 768, 0, {1024, 2, kCachedLoads}},
+    {75, kUnaligned, 2048, 20, {512, 4, kCachedLoads}},
     {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}},
     {75, kUnaligned, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    {75, 4, 1024, 0, {128, 0, kCachedLoads}},
+    {75, 4, 32, 0, {8, 4, kCachedLoads}},
+    {75, 4, 192, 0, {32, 8, kCachedLoads}},
+    {75, 4, 256, 20, {32, 8, kCachedLoads}},
+    {75, 4, 512, 20, {32, 16, kCachedLoads}},
+    {75, 4, 1024, 20, {128, 8, kCachedLoads}},
+    {75, 4, 2048, 20, {128, 16, kCachedLoads}},
+    {75, 4, 4096, 20, {256, 16, kCachedLoads}},
+    {75, 4, 384, 0, {64, 8, kCachedLoads}},
+    {75, 4, 768, 0, {128, 8, kCachedLoads}},
+    {75, 4, 1536, 0, {256, 8, kCachedLoads}},
+    {75, 4, 3072, 0, {512, 8, kCachedLoads}},
+    {75, 4, 4096, 0, {256, 16, kCachedLoads}},
+    {75, 4, 8192, 0, {512, 16, kCachedLoads}},
     {75, 4, kAnyWidth, 0, {512, 0, kCachedLoads}},
+    {75, 2, 1024, 0, {128, 0, kCachedLoads}},
+    {75, 2, kAnyWidth, 0, {512, 0, kCachedLoads}},
 };
 
+// Whether rows of so many words are accessed a word at a time. alike: each lies at the same place between multiples of 16 bytes in
+// all tensors, so that elements, shared memory and 16 bytes are the other choice, and for fp32 (size 4) the better one.
+constexpr bool is_by_words(int size, int64_t words, bool alike) { return !alike || (size == 2 && (words <= 32 || words > 128)); }
+
 // The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows) {
+constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows, bool add) {
   for (const Tuning& row : kTuning) {
-    if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs &&
-        bytes >= row.megabytes * 1000000 && rows <= row.most_rows) {
+    if (row.arch <= arch && row.access == access && packs <= row.packs && bytes >= row.megabytes * 1000000 &&
+        rows <= row.most_rows && (add || !row.add)) {
       return &row;
     }
   }
@@ -169,6 +203,10 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_SAME)
   RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
+#define RMS_NORM_SAME(THREADS, WORDS) \
+  if (access == 4 && layout.threads == THREADS && layout.packs == WORDS && !layout.stream) return true;
+  RMS_NORM_WORD_LAYOUTS(RMS_NORM_SAME)
+#undef RMS_NORM_SAME
 #define RMS_NORM_SAME(THREADS, ELEMENTS, STREAM)                                                                 \
   if (access == kUnaligned && layout.threads == THREADS && layout.packs == ELEMENTS && layout.stream == STREAM) \
     return arch >= kStagedFirst;
@@ -181,11 +219,13 @@ constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     const Layout& l = row.layout;
     if (!is_compiled(l, row.arch, row.access)) return false;
+    const Tuning* of_add = find_rms_norm_tuning(kNewest, row.access, row.packs, INT64_MAX, row.most_rows, true);
+    if (row.access == kUnaligned && of_add->layout.threads >= 128 && !is_of_add(of_add->layout.packs)) return false;
     const int elements = row.access == kUnaligned && l.threads < 128 ? 8 : 1;  // an access of 16 bytes, at most
     if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs * elements) return false;
   }
-  for (const int access : {16, kUnaligned, 4})  // every launch finds a row
-    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0, INT64_MAX) == nullptr) return false;
+  for (const int access : {16, kUnaligned, 4, 2})  // every launch finds a row
+    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0, kAnyRows, false) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

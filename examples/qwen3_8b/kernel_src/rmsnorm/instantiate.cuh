@@ -28,6 +28,21 @@ const void* staged_kernel(const Layout& layout, bool add) {
   return nullptr;
 }
 
+template <typename T, int N, int TPR, int NV>
+const void* elements_kernel(bool add) {
+  return reinterpret_cast<const void*>(add ? rms_norm_elements<T, N, TPR, NV, true> : rms_norm_elements<T, N, TPR, NV, false>);
+}
+
+template <typename T, int THREADS, int NV>
+const void* unaligned_kernel(bool add) {
+  if (!add) return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, false>);
+  if constexpr (is_of_add(NV)) {
+    return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, true>);
+  } else {
+    return nullptr;
+  }
+}
+
 template <typename T>
 const void* find_kernel(const Layout& layout, int access, bool add) {
   constexpr int kSize = static_cast<int>(sizeof(T)), kMany = 16 / kSize;
@@ -47,16 +62,16 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
   if constexpr (kSize == 2) {
     if (layout.stream && access == 4) return staged_kernel<T, 2>(layout, add);
   }
-#define RMS_NORM_FIND(THREADS, ELEMENTS)                                                      \
-  if (access == kSize && layout.threads == THREADS && layout.packs == ELEMENTS)               \
-    return reinterpret_cast<const void*>(add ? rms_norm_elements<T, THREADS, ELEMENTS, true>  \
-                                             : rms_norm_elements<T, THREADS, ELEMENTS, false>);
+#define RMS_NORM_FIND(THREADS, ELEMENTS) \
+  if (access == kSize && layout.threads == THREADS && layout.packs == ELEMENTS) return elements_kernel<T, 1, THREADS, ELEMENTS>(add);
   RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
-#define RMS_NORM_FIND(THREADS, PACKS)                                                       \
-  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS)           \
-    return reinterpret_cast<const void*>(add ? rms_norm_unaligned<T, THREADS, PACKS, true>  \
-                                             : rms_norm_unaligned<T, THREADS, PACKS, false>);
+#define RMS_NORM_FIND(THREADS, WORDS) \
+  if (access == 4 && layout.threads == THREADS && layout.packs == WORDS) return elements_kernel<T, 4 / kSize, THREADS, WORDS>(add);
+  RMS_NORM_WORD_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
+#define RMS_NORM_FIND(THREADS, PACKS) \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) return unaligned_kernel<T, THREADS, PACKS>(add);
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
   return nullptr;
