@@ -44,9 +44,9 @@ int check(const Arguments& a, const WeightGradientArguments& w, const float* scr
   for (const Matrix& matrix : {Matrix{a.dx, a.dx_stride}, Matrix{a.dy, a.dy_stride}, Matrix{a.x, a.x_stride}}) {
     int64_t bytes = 0;
     if (matrix.stride < a.width) return kStrideTooSmall;
-    // With room for the step from a block's last rows to those behind the end.
+    // With room for the step from a block's last rows, up to 80, to those behind the end.
     if (__builtin_mul_overflow(a.rows, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes) ||
-        __builtin_mul_overflow(w.blocks * 16, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
+        __builtin_mul_overflow(w.blocks * 80, matrix.stride, &bytes) || __builtin_mul_overflow(bytes, 4 * size, &bytes)) {
       return kTooLarge;
     }
     if (!empty && matrix.data == nullptr) return kNullPointer;
@@ -90,14 +90,26 @@ int64_t period_of(const Arguments& a, int size) {
   return period;
 }
 
-// How many blocks go over the rows, or clusters, of up to so many blocks: the whole clusters, the last with blocks beyond
-// the caller's number where that is no multiple. Where each has several rows, they are a multiple of `period` apart; 0
-// where there are too few for that.
-int64_t row_groups(const Tuning& tuning, int64_t rows, int64_t blocks, int64_t period) {
-  const int64_t rows_per_block = tuning.threads < 128 ? 128 / tuning.threads : 1;
-  const int64_t needed = (rows - 1) / rows_per_block + 1, groups = (blocks - 1) / tuning.cluster + 1;
-  if (needed <= groups) return needed;
-  return period > rows_per_block ? groups - groups % (period / rows_per_block) : groups;
+// How many blocks go over the rows, or clusters, and how many rows each has at once.
+struct RowGroups {
+  int64_t groups;
+  int64_t at_once;
+};
+
+// Up to so many blocks: the whole clusters, the last with blocks beyond the caller's number where that is no multiple. They
+// have no more rows than as many rounds need, so that few rows come to many SMs. Where a block goes on to other rows, these are
+// a multiple of `period` behind; no group where there are too few for that.
+RowGroups row_groups(const Tuning& tuning, int64_t rows, int64_t blocks, int64_t period) {
+  const int64_t most = most_rows(tuning), in_warp = tuning.threads < 32 ? 32 / tuning.threads : 1;
+  int64_t groups = (blocks - 1) / tuning.cluster + 1;
+  if (groups > rows) groups = rows;
+  const int64_t rounds = (rows - 1) / (groups * most) + 1;
+  int64_t at_once = ((rows - 1) / (rounds * groups) / in_warp + 1) * in_warp;
+  const int64_t needed = (rows - 1) / at_once + 1;
+  if (needed <= groups) return {needed, at_once};
+  if (groups * at_once % period != 0 && at_once >= period) at_once -= at_once % period;
+  while (groups * at_once % period != 0) --groups;
+  return {groups, at_once};
 }
 
 // How many clusters of the layout for rows of so many bytes the current device holds at once; 0 where it says nothing, or
@@ -136,39 +148,45 @@ int launch(const void* kernel, bool overlaps, int64_t blocks, int threads, int c
 int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t stream) {
   const int size = size_of(type);
   int access = widest_access(a, size);
-  int64_t packs = a.width * size / access, groups = 0;
-  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs);
+  const bool few = a.rows <= blocks;
+  int64_t packs = a.width * size / access;
+  RowGroups over = {0, 1};
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs, few);
   if (tuning == nullptr) return kNoCode;
   if (const int64_t period = access < 16 ? period_of(a, size) : 0; period > 0) {
     const int64_t whole = a.width * size / 16;
-    const Tuning* unaligned = find_rms_norm_backward_tuning(arch, kUnaligned, whole);
-    if (unaligned != nullptr && unaligned->resident > 0) groups = row_groups(*unaligned, a.rows, blocks, period);
-    if (groups > 0) tuning = unaligned, access = kUnaligned, packs = whole;
+    const Tuning* unaligned = find_rms_norm_backward_tuning(arch, kUnaligned, whole, few);
+    if (unaligned != nullptr && unaligned->resident > 0) over = row_groups(*unaligned, a.rows, blocks, period);
+    if (over.groups > 0) tuning = unaligned, access = kUnaligned, packs = whole;
   }
-  if (groups == 0) groups = row_groups(*tuning, a.rows, blocks, 1);
-  const int threads = block_threads(*tuning, packs);
-  const int64_t step = groups * (tuning->threads < 128 ? 128 / tuning->threads : 1);
-  a.dx_step = step * a.dx_stride, a.dy_step = step * a.dy_stride, a.x_step = step * a.x_stride;
+  if (over.groups == 0) over = row_groups(*tuning, a.rows, blocks, 1);
+  const int64_t groups = over.groups;
+  const int threads = block_threads(*tuning, packs) * static_cast<int>(over.at_once);
+  a.step = groups * over.at_once;
+  a.dx_step = a.step * a.dx_stride, a.dy_step = a.step * a.dy_stride, a.x_step = a.step * a.x_stride;
   blocks = groups;
   const void* kernel = kernels_of(type)(*tuning, access);
   // A slot for each of a block's sums, where these go through shared memory, and the padding of slot_of.
   const int shared = access == kUnaligned && tuning->threads >= 128 ? threads * (16 / size + 1) * 4 : 0;
   void* parameters[] = {&a};
-  // Not of two packs a thread: with the overlap 626 x 8192 took 21.8 us, before it 20.0. Of one, 3291 x 512 8.1 and 12.6, with
-  // other layouts, and 1024 x 4096 15.4 and 15.3.
-  const bool overlaps = arch >= 90 && tuning->resident == 1 && tuning->cluster == 1;
+  // Not of a block's row with two packs a thread: with the overlap 626 x 8192 took 21.8 us, before it 20.0. Of one pack,
+  // 3291 x 512 8.1 and 12.6, with other layouts, and 1024 x 4096 15.4 and 15.3. Of a warp's row, 5144 x 696 9.8 and 10.5.
+  const bool overlaps = arch >= 90 && (tuning->resident == 1 || tuning->threads <= 32) && tuning->cluster == 1;
   return launch(kernel, overlaps, groups * tuning->cluster, threads, tuning->cluster, shared, parameters, stream);
 }
 
-// Up to sixteen rows of partial sums a thread; their number alone decides, so that the order of the sum is the same
-// everywhere. Small blocks, for they come while those of the kernel before are still there.
+// The threads of a block of weight_gradient. Small ones come while the rows' kernel is still there, and larger ones have more of
+// the partial sums in flight at once. H200, us by 128, 256, 512 and 1,024 threads: of 250 rows of partial sums (1500 x 1280) 9.3, 8.4,
+// 8.0, 7.9; of 342 (1024 x 4096) 14.7, 14.0, 13.1, 14.3; of 512 (1024 x 2048) 8.7, 8.4, 10.2, 9.1; of 768 (5376 x 2048) 27.5, 24.7,
+// 23.5, 22.8. Their number alone decides, so that the order of the sum is the same everywhere.
+constexpr int weight_gradient_threads(int64_t blocks) { return blocks <= 128 ? 128 : blocks <= 400 ? 512 : blocks <= 576 ? 256 : 1024; }
+
 int launch_weight_gradient(WeightGradientArguments a, int type, int arch, cudaStream_t stream) {
   constexpr int64_t kColumns = 8, kMostBlocks = INT32_MAX;
   const void* kernel = type == kF32   ? weight_gradient_kernel_f32()
                        : type == kF16 ? weight_gradient_kernel_f16()
                                       : weight_gradient_kernel_bf16();
-  int threads = 128;
-  while (threads < 1024 && 2 * threads < a.blocks) threads *= 2;
+  const int threads = weight_gradient_threads(a.blocks);
   const int64_t grid = (a.width + kColumns - 1) / kColumns;
   if (grid > kMostBlocks) return kTooLarge;
   void* parameters[] = {&a};

@@ -23,12 +23,16 @@
 namespace rmsnorm_backward {
 using namespace common;
 
-// Rows of fewer than 128 threads share a block.
-template <int TPR>
-constexpr int kBlockThreads = TPR < 128 ? 128 : TPR;
+// The most threads of a block; rows of up to 32 threads share one.
+template <int TPR, int BLOCKS>
+constexpr int kBlockThreads = TPR > 32 ? TPR : shared_block_threads(BLOCKS);
 
 template <int TPR, int BLOCKS>
-constexpr int kBlocksPerSm = BLOCKS * kBlockThreads<TPR> < kSmThreads ? BLOCKS : kSmThreads / kBlockThreads<TPR>;
+constexpr int kWantedBlocks = TPR > 32 ? BLOCKS : kSharedBlocks;
+template <int TPR, int BLOCKS>
+constexpr int kBlocksPerSm = kWantedBlocks<TPR, BLOCKS> * kBlockThreads<TPR, BLOCKS> < kSmThreads
+                                 ? kWantedBlocks<TPR, BLOCKS>
+                                 : kSmThreads / kBlockThreads<TPR, BLOCKS>;
 
 // Prefetches packs of a row into L2.
 template <typename T, int N>
@@ -38,16 +42,17 @@ __device__ __forceinline__ void prefetch_packs(const T* row, int first, int end)
 #endif
 }
 
-// Row group g goes over the rows g, g + groups, ... (kRows of them at once); TPR threads share a row, and each holds NV
-// packs of N elements of x and dy, and the sums of as many columns. BLOCKS blocks are to stand on an SM. A row group is a
-// block; if SHARED, the blocks of a cluster, each of which has as many of the row's columns as the others. Blocks of one
-// pack a thread have as many warps as the row needs, and TPR is the most.
+// Row group g goes over the rows g, g + groups, ... (up to kRows of them at once, as many as the block has threads for); TPR
+// threads share a row, and each holds NV packs of N elements of x and dy, and the sums of as many columns. BLOCKS blocks are to
+// stand on an SM (of 128 threads where rows share them). A row group is a block; if SHARED, the blocks of a cluster, each of
+// which has as many of the row's columns as the others. Blocks of one pack a thread and 128 threads or more have as many warps
+// as the row needs, and TPR is the most.
 //
 // WHOLE: rows are whole packs. Else they begin anywhere between multiples of 16 bytes, but at the same place in all three
 // tensors, and all rows of a row group begin at the same place: the launcher sees to both. So a thread has the same
 // columns in each of its rows.
 template <typename T, int N, int TPR, int NV, int BLOCKS, bool SHARED, bool WHOLE, int FIRST, int LAST>
-__global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
+__global__ void __launch_bounds__(kBlockThreads<TPR, BLOCKS>, kBlocksPerSm<TPR, BLOCKS>)
     rms_norm_backward_rows(const Arguments a) {
   if constexpr (!kUsed<FIRST, LAST>) {
     __trap();
@@ -55,12 +60,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
   }
   // weight_gradient's blocks may then come where there is room, and wait for the sums.
   wait_for_previous();
-  constexpr int kRows = kBlockThreads<TPR> / TPR;
+  constexpr int kRows = kBlockThreads<TPR, BLOCKS> / TPR;
   static_assert(!SHARED || kRows == 1, "a row is shared by whole blocks");
   static_assert(TPR <= 32 || kRows == 1, "row_sums adds over a warp's lanes or over a block");
   static_assert(WHOLE || TPR * sizeof(T) >= 28, "a row has as many threads as elements beside its packs");
   // Whether the weight is resident in registers too; else it is loaded from L1 twice a row.
-  constexpr bool kWeightResident = NV < 4;
+  constexpr bool kWeightResident = NV < 4 || TPR <= 32;
   static_assert(WHOLE || kWeightResident, "the weight of such rows is put together once");
   __shared__ alignas(16) std::conditional_t<SHARED, ClusterScratch, SumScratch> scratch;
   const int warps = NV == 1 && TPR >= 128 ? static_cast<int>(blockDim.x / 32) : (TPR + 31) / 32;
@@ -72,7 +77,9 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
 
   const int group = kRows == 1 ? 0 : threadIdx.x / TPR;
   int first = kRows == 1 ? threadIdx.x : threadIdx.x % TPR;
-  int64_t row = SHARED ? cluster_index() : static_cast<int64_t>(blockIdx.x) * kRows + group;
+  const int rows = kRows == 1 ? 1 : blockDim.x / TPR;
+  const int64_t block_row = SHARED ? cluster_index() : static_cast<int64_t>(blockIdx.x) * rows, row = block_row + group;
+  int64_t left = a.rows - block_row;  // rows from the block's first one on
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   const T* dy_row = static_cast<const T*>(a.dy) + row * a.dy_stride;
   T* dx_row = static_cast<T*>(a.dx) + row * a.dx_stride;
@@ -93,7 +100,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
   }
 
   // In fp32 where a warp has few columns: to convert it twice a row takes a seventh of the instructions. F16 would spill.
-  constexpr bool kFactorResident = !WHOLE && TPR <= 32 && !std::is_same_v<T, F16>;
+  constexpr bool kFactorResident = !WHOLE && TPR <= 32 && NV == 1 && !std::is_same_v<T, F16>;
   Pack<T, N> x[NV], dy[NV], weight[kWeightResident ? NV : 1];
   float factor[NV][N];
   const auto weight_of = [&](int v) -> const auto& {
@@ -106,13 +113,13 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
   float dw[NV][N] = {};
 #pragma unroll
   for (int v = 0; v < NV; ++v) {
-    if (first + v * TPR < packs && row < a.rows) {
+    if (first + v * TPR < packs && group < left) {
       load<kCached>(x[v], x_row, first + v * TPR);
       load<kCached>(dy[v], dy_row, first + v * TPR);
     }
   }
   if constexpr (!WHOLE) {
-    if (one.is_here && row < a.rows) one.load_row(x_row, dy_row);
+    if (one.is_here && group < left) one.load_row(x_row, dy_row);
     if (one.is_here) load_weight(one.weight, a, head + one.at);
   }
   if constexpr (kWeightResident) {
@@ -131,16 +138,26 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
 
   // A thread has no registers for its next row until the present one is added up; the block prefetches that row into L2 at once.
   // H200, us: 20000 x 5120 155 (without 210), 8192 x 8192 106 (119), 7377 x 3521 60 (71). Blocks of narrower rows, more of which
-  // stand on an SM, load at each other's barriers; prefetches cost them time: 12000 x 1536 35.1 (33.7). Of unaligned rows those of
-  // 177 packs gain, 17110 x 1420 53.2 (60.1), and those of 149 do not, 29837 x 1193 67.8 (66.7).
-  constexpr bool kPrefetches = TPR > 32 && (NV > 1 || !WHOLE);
-  const bool prefetches = kPrefetches && threadIdx.x == 0 && first < packs && (WHOLE || packs > 160);
+  // stand on an SM, load at each other's barriers; prefetches cost them time: 12000 x 1536 35.1 (33.7). Of rows of a warp those
+  // gain of which an SM has fewer than 60 KB in flight, 7843 x 1700 28.2 (30.0), 29837 x 1193 59.8 (59.2); but not those of two
+  // packs a thread, 26667 x 500 26.3 (25.1).
+  constexpr bool kPrefetches = TPR > 32 ? NV > 1 || !WHOLE : NV > 2 && NV * BLOCKS < 15 && N * sizeof(T) == 16;
+  const bool prefetches = kPrefetches && (TPR > 32 ? threadIdx.x : first) == 0 && first < packs;
+  // Not between the packs' gradients where rows share a block: the compiler would wait at each pack for the loads of the one
+  // before. 23739 x 1216 69.7 us, and 47.8 so.
+  constexpr bool kLoadsLast = TPR <= 32;
+  const auto load_next = [&](int v) {
+    if (first + v * TPR < packs && group < left) {
+      load<kCached>(x[v], x_row, first + v * TPR);
+      load<kCached>(dy[v], dy_row, first + v * TPR);
+    }
+  };
   if constexpr (SHARED) cluster_wait();
-  // By the group's first row: all its threads take part in as many reductions.
+  // By the block's first row: all its threads take part in as many reductions.
 #pragma unroll 1
-  for (int round = 0; row - group < a.rows; round = (round + 1) % 4) {
-    const bool is_row = kRows == 1 || row < a.rows;
-    if (prefetches && row + (SHARED ? cluster_count() : gridDim.x) < a.rows) {
+  for (int round = 0; left > 0; round = (round + 1) % 4) {
+    const bool is_row = kRows == 1 || group < left;
+    if (prefetches && group < left - a.step) {
       prefetch_packs<T, N>(x_row + a.x_step, first, packs);
       prefetch_packs<T, N>(dy_row + a.dy_step, first, packs);
     }
@@ -168,7 +185,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
       if constexpr (!kFactorResident) keep_packed(weight[kWeightResident ? v : 0]);
     }
 
-    row += static_cast<int64_t>(SHARED ? cluster_count() : gridDim.x) * kRows;
+    left -= a.step;
     x_row += a.x_step, dy_row += a.dy_step;
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
@@ -177,15 +194,16 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
         gradient(x[v], dy[v], weight_of(v), a.weight_offset, scale, mean, dw[v]);
         store(dx_row, first + v * TPR, x[v]);
       }
-      // Prefetches the next row into the registers that have just become free.
-      if (first + v * TPR < packs && row < a.rows) {
-        load<kCached>(x[v], x_row, first + v * TPR);
-        load<kCached>(dy[v], dy_row, first + v * TPR);
-      }
+      // The next row, into the registers that have just become free.
+      if constexpr (!kLoadsLast) load_next(v);
+    }
+    if constexpr (kLoadsLast) {
+#pragma unroll
+      for (int v = 0; v < NV; ++v) load_next(v);
     }
     if constexpr (!WHOLE) {
       if (one.is_here && is_row) one.store_row(dx_row, a.weight_offset, scale, mean);
-      if (one.is_here && row < a.rows) one.load_row(x_row, dy_row);
+      if (one.is_here && group < left) one.load_row(x_row, dy_row);
     }
     dx_row += a.dx_step;
   }
@@ -209,29 +227,35 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksPerSm<TPR, BLOCKS>)
     float* const own = partial + head + before * N;
     for (int i = threadIdx.x; i < (packs - before) * N; i += blockDim.x) own[i] = sums_of_packs[slot_of<N>(i)];
   } else {
-    // The rows that share the block add theirs one after another. Each has all columns, so the first one sets all sums.
-    __shared__ float sums[slot_of<N>((TPR * NV + 1) * N)];
-#pragma unroll 1
-    for (int g = 0; g < kRows; ++g) {
-      if (group == g) {
+    // The rows that share the block lay theirs side by side; each has all columns. 94414 x 132 24.6 us; one after another into
+    // the same sums 26.4.
+    __shared__ float sums[kRows][slot_of<N>((TPR * NV + 1) * N)];
 #pragma unroll
-        for (int v = 0; v < NV; ++v) {
-          if (first + v * TPR < packs) {
+    for (int v = 0; v < NV; ++v) {
+      if (first + v * TPR < packs) {
 #pragma unroll
-            for (int j = 0; j < N; ++j) {
-              float& sum = sums[slot_of<N>(head + (first + v * TPR) * N + j)];
-              sum = g == 0 ? dw[v][j] : sum + dw[v][j];
-            }
-          }
-        }
-        if (!WHOLE && one.is_here) {
-          float& sum = sums[slot_of<N>(head + one.at)];
-          sum = g == 0 ? one.dw[0] : sum + one.dw[0];
+        for (int j = 0; j < N; ++j) sums[group][slot_of<N>(head + (first + v * TPR) * N + j)] = dw[v][j];
+      }
+    }
+    if (!WHOLE && one.is_here) sums[group][slot_of<N>(head + one.at)] = one.dw[0];
+    __syncthreads();
+    constexpr int kColumns = NV > 1 ? 4 : 1;  // a thread and round
+    for (int i = threadIdx.x; i < a.width; i += kColumns * blockDim.x) {
+      float sum[kColumns] = {};
+#pragma unroll 4
+      for (int g = 0; g < rows; ++g) {
+#pragma unroll
+        for (int k = 0; k < kColumns; ++k) {
+          const int column = i + k * blockDim.x;
+          if (k == 0 || column < a.width) sum[k] += sums[g][slot_of<N>(column)];
         }
       }
-      __syncthreads();
+#pragma unroll
+      for (int k = 0; k < kColumns; ++k) {
+        const int column = i + k * blockDim.x;
+        if (k == 0 || column < a.width) partial[column] = sum[k];
+      }
     }
-    for (int i = threadIdx.x; i < a.width; i += kBlockThreads<TPR>) partial[i] = sums[slot_of<N>(i)];
   }
 }
 

@@ -14,15 +14,21 @@ using namespace common;
 
 constexpr int kMostBlocksOfACluster = 8;  // more are not portable
 constexpr int kMostWarps = 20;            // of a block
+constexpr int kSharedBlocks = 2;          // on an SM, of the blocks that rows share
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, blocks, first, last), where blocks of them are to stand
 // on an SM (which bounds the registers) and code of the architectures from `first` to `last` uses it. A pack of 16-bit
 // elements takes a thread 20 registers (x, dy and weight, and eight sums), one of f32 16. With one pack a thread and 128
 // threads or more, a block has as many warps as its part of a row needs, up to that number: no layout lies between two.
+// Rows of up to 32 threads share a block: `blocks` counts 128 threads there, and two blocks have them all.
 #define RMS_NORM_BACKWARD_LAYOUTS(X) \
   X(8, 1, 10, 75, kNewest)           \
   X(16, 1, 10, 75, kNewest)          \
-  X(32, 1, 10, 75, kNewest)          \
+  X(16, 2, 7, 75, kNewest)           \
+  X(32, 2, 7, 75, kNewest)           \
+  X(32, 3, 5, 75, kNewest)           \
+  X(32, 4, 4, 75, kNewest)           \
+  X(32, 5, 3, 75, kNewest)           \
   X(512, 1, 3, 75, kNewest)          \
   X(512, 2, 2, 75, kNewest)          \
   X(512, 4, 1, 75, 89)
@@ -34,11 +40,20 @@ constexpr int kMostWarps = 20;            // of a block
 // packs takes a thread 8 registers more, 48 in all: an SM has twice 640 of these threads.
 #define RMS_NORM_BACKWARD_UNALIGNED_LAYOUTS(X) \
   X(16, 1, 9, 75, kNewest)                     \
-  X(32, 1, 9, 75, kNewest)                     \
+  X(16, 2, 6, 75, kNewest)                     \
+  X(32, 2, 6, 75, kNewest)                     \
+  X(32, 3, 4, 75, kNewest)                     \
+  X(32, 4, 3, 75, kNewest)                     \
+  X(32, 5, 3, 80, kNewest)                     \
+  X(32, 7, 2, 75, kNewest)                     \
   X(640, 1, 2, 75, kNewest)
 #define RMS_NORM_BACKWARD_UNALIGNED_SHARED_LAYOUTS(X) X(640, 1, 2, 90, kNewest)
 // What is compiled for smaller accesses.
 #define RMS_NORM_BACKWARD_NARROW_LAYOUTS(X) X(32, 4, 4, 75, kNewest)
+
+// The most threads of a block that rows share, from a layout's `blocks`. Each block leaves a row of partial sums: by blocks of
+// 128 threads 104167 x 128 took 24.0 us, by these 23.2.
+constexpr __host__ __device__ int shared_block_threads(int blocks) { return blocks * 128 / kSharedBlocks; }
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
@@ -60,8 +75,14 @@ constexpr Tuning kTuning[] = {
     // Left out: clusters that add their blocks' dw in shared memory (within 1 %: it is not the sums' traffic).
     // Other cards have the same rows, an estimate: 5 KB in flight an SM of a T4 and 11 to 15 KB of an A100 are enough.
     {75, 16, 8, 8, 1, 1},      // heads of 64
-    {75, 16, 16, 16, 1, 1},    // heads of 128; 32 x 1 takes 12 % longer
-    {75, 16, 32, 32, 1, 1},    // heads of 256, f32 heads of 128
+    {75, 16, 16, 16, 1, 1},    // heads of 128; 32 x 1 takes 12 % longer, 8 x 2 3 %
+    {75, 16, 32, 16, 2, 1},    // heads of 256, f32 heads of 128; by 32 x 1 256 takes 2 % less, 192 6 % longer
+    // A warp a row: no barrier, fewer rows of partial sums. 26041 x 512 24.0 us (two warps of one pack a thread 26.3),
+    // 23149 x 576 24.8 (29.3), 13021 x 1024 24.2 (25.9), 81000 x 1216 147.6 (158.3). 8681 x 1536 as long as by six warps.
+    {75, 16, 64, 32, 2, 1},
+    {75, 16, 96, 32, 3, 1},
+    {75, 16, 128, 32, 4, 1},
+    {75, 16, 160, 32, 5, 1},
     // 2048: 128 x 2 takes 7 % longer; 3072: in 512 threads, a quarter of them idle, it was at 87.5 % at 16384 rows; 4096:
     // 256 x 2 takes 8 % longer. 89102 x 576: 92 %; a warp a row that holds 4 packs a thread, and loads the weight twice, was at 69.
     {75, 16, 512, 512, 1, 1},
@@ -77,7 +98,14 @@ constexpr Tuning kTuning[] = {
     // Rows that are no whole packs. Measured, % of a copy, in brackets accesses of one element: 398292 x 81 82 (29), 51837 x 171
     // 75 (21), 17110 x 1420 71 (44), 7377 x 3521 62 (28).
     {75, kUnaligned, 16, 16, 1, 1},
-    {75, kUnaligned, 32, 32, 1, 1},
+    {75, kUnaligned, 32, 16, 2, 1},  // by 32 x 1 88889 x 150 takes 8 % longer
+    // A warp a row: 40041 x 333 28.5 us (two warps of one pack a thread 40.2), 19047 x 700 26.0 (34.2), 29837 x 1193 59.4
+    // (67.5), 7843 x 1700 28.2 (32.1).
+    {75, kUnaligned, 64, 32, 2, 1},
+    {75, kUnaligned, 96, 32, 3, 1},
+    {75, kUnaligned, 128, 32, 4, 1},
+    {80, kUnaligned, 160, 32, 5, 1},
+    {75, kUnaligned, 224, 32, 7, 1},
     {75, kUnaligned, 640, 640, 1, 1},
     {90, kUnaligned, 1280, 640, 1, 2},
     {90, kUnaligned, 2560, 640, 1, 4},
@@ -88,10 +116,15 @@ constexpr Tuning kTuning[] = {
     {75, 4, kAnyWidth, 512, 0, 1},
 };
 
-// The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_rms_norm_backward_tuning(int arch, int access, int64_t packs) {
+// Whether a warp has a row, in several packs a thread.
+constexpr bool is_row_a_warp(const Tuning& row) { return row.access != 4 && row.threads == 32 && row.resident > 1; }
+
+// The row for code of `arch`; null where there is none, which is below the oldest. Of few rows, no more than blocks, each is a
+// block's: 300 x 1216 takes 4.4 us so, by warps 5.9.
+constexpr const Tuning* find_rms_norm_backward_tuning(int arch, int access, int64_t packs, bool few = false) {
   for (const Tuning& row : kTuning)
-    if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs) return &row;
+    if (row.arch <= arch && row.access == (access < 4 ? 4 : access) && packs <= row.packs && !(few && is_row_a_warp(row)))
+      return &row;
   return nullptr;
 }
 
@@ -103,8 +136,23 @@ constexpr bool shares_rows(const Tuning& row) {
 // Whether a block has as many warps as its part of a row needs, and how many threads it has.
 constexpr bool has_any_warps(const Tuning& row) { return row.resident == 1 && row.threads >= 128; }
 constexpr int block_threads(const Tuning& row, int64_t packs) {
-  if (has_any_warps(row)) return static_cast<int>((packs - 1) / (32 * row.cluster) + 1) * 32;
-  return row.threads < 128 ? 128 : row.threads;
+  return has_any_warps(row) ? static_cast<int>((packs - 1) / (32 * row.cluster) + 1) * 32 : row.threads;
+}
+
+// How many rows a block has at once at most.
+constexpr int most_rows(const Tuning& row) {
+  if (row.threads > 32) return 1;
+#define RMS_NORM_BACKWARD_ROWS(THREADS, PACKS, BLOCKS, FIRST, LAST) \
+  if (row.threads == THREADS && row.resident == PACKS) return shared_block_threads(BLOCKS) / THREADS;
+  if (row.access == kUnaligned) {
+    RMS_NORM_BACKWARD_UNALIGNED_LAYOUTS(RMS_NORM_BACKWARD_ROWS)
+  } else if (row.access == 16) {
+    RMS_NORM_BACKWARD_LAYOUTS(RMS_NORM_BACKWARD_ROWS)
+  } else {
+    RMS_NORM_BACKWARD_NARROW_LAYOUTS(RMS_NORM_BACKWARD_ROWS)
+  }
+#undef RMS_NORM_BACKWARD_ROWS
+  return 0;
 }
 
 // How many blocks go over the rows, and so how many rows of partial sums there may be: what stands on `sms` SMs at once,
@@ -115,14 +163,19 @@ constexpr int64_t fast_blocks(int64_t rows, int64_t row_bytes, int64_t sms, int6
   const int64_t packs = row_bytes < 16 ? 1 : row_bytes / 16;
   const int64_t a_row = whole ? (packs <= 1024 ? 1 : packs <= 2048 ? 2 : packs <= 4096 ? 4 : 8)
                               : (packs <= 640 ? 1 : packs <= 1280 ? 2 : packs <= 2560 ? 4 : 8);
+  if (rows < 1) return 1;
+  if (packs <= (whole ? 160 : 224)) {  // rows share blocks, whose size the launcher chooses; few rows have one each
+    if (packs > 32 && rows <= 4 * sms) return rows;
+    const int64_t most = whole ? kSharedBlocks * sms : (kSharedBlocks * sms + 7) / 8 * 8;
+    return rows < most ? rows : most;
+  }
   // Of 40 registers a thread an SM has 48 warps, of 48 registers 42.
   const int64_t warps = (packs - 1) / (32 * a_row) + 1;
   const bool any_warps = packs <= (whole ? 512 : 5120);
-  const int64_t an_sm = packs <= 32 ? 9 + whole : any_warps ? (whole ? 48 : 42) / warps : packs <= 8192 ? 2 : 1;
+  const int64_t an_sm = any_warps ? (whole ? 48 : 42) / warps : packs <= 8192 ? 2 : 1;
   // A cluster that finds no place begins when another has done all its rows.
   const int64_t estimate = (sms - (a_row == 8 ? 12 : a_row == 4 ? 8 : 0)) * an_sm / a_row;
   const int64_t most = clusters > 0 ? clusters : estimate > 0 ? estimate : 1;
-  if (rows < 1) return 1;
   const int64_t rounds = (rows - 1) / most + 1;
   const int64_t blocks = (rows - 1) / rounds + 1;
   if (whole || rounds == 1) return blocks * a_row;

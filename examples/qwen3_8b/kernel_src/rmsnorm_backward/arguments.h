@@ -12,7 +12,8 @@ struct Arguments {
   float* partial;      // [blocks, width]: each block's sum of dy * xhat over its rows; null: nobody asks for dw
   int64_t rows, width;
   int64_t dx_stride, dy_stride, x_stride;  // elements from row to row
-  int64_t dx_step, dy_step, x_step;        // elements from a block's rows to those it goes on with
+  int64_t step;                            // rows from a block's rows to those it goes on with
+  int64_t dx_step, dy_step, x_step;        // as many, in elements
   float inverse_width;                     // 1 / width
   float eps;
   float weight_offset;
