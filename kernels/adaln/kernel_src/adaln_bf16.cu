@@ -5,8 +5,8 @@ const void* adaln::adaln_kernel_bf16(const Layout& layout, int access, bool gate
   return find_adaln<BF16>(layout, access, gated);
 }
 const void* adaln::adaln_affine_kernel_bf16(const Layout& layout) { return find_adaln_affine<BF16>(layout); }
-const void* adaln::adaln_uniform_kernel_bf16(const GroupLayout& layout, int access, bool tables) {
-  return find_adaln_uniform<BF16>(layout, access, tables);
+const void* adaln::adaln_uniform_kernel_bf16(const GroupLayout& layout, int access, Kind kind, bool tables) {
+  return find_adaln_uniform<BF16>(layout, access, kind, tables);
 }
 const void* adaln::adaln_cluster_kernel_bf16(const ClusterLayout& layout, int access) {
   return find_adaln_cluster<BF16>(layout, access);

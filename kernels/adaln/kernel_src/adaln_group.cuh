@@ -27,9 +27,9 @@ __device__ __forceinline__ void group_sums(float (&v)[ROWS], RowScratch<(TPR + 3
   }
 }
 
-// TPR threads share ROWS rows, of each of which a thread has NV packs of N elements. Up to 32 threads: a block of 128 has that
-// many rows several times. Else a block has as many warps as the row takes. BLOCKS blocks an SM bound the registers.
-template <typename T, int N, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
+// TPR threads share ROWS rows, of each of which a thread has NV packs. Up to 32 threads: a block of 128 has that many rows several
+// times. Else a block has as many warps as the row takes. BLOCKS blocks an SM bound the registers.
+template <typename T, int TPR, int NV, int ROWS, bool GATED, int BLOCKS, int FIRST>
 __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlocks<T, TPR, BLOCKS> : 1)
     adaln_groups(const Arguments a) {
   if constexpr (!kUsed<FIRST>) {
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
     return;
   }
   static_assert(TPR <= 32 || TPR >= 128, "whole blocks or parts of a warp");
-  constexpr int kLanes = kBlockThreads<TPR> / TPR;  // rows at a time
+  constexpr int N = 16 / sizeof(T), kLanes = kBlockThreads<TPR> / TPR;  // rows at a time
   __shared__ alignas(16) RowScratch<(TPR + 31) / 32, ROWS> scratch, scratch_of_squares;
   wait_for_previous();
 
@@ -54,19 +54,12 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   const uint32_t rows = (end - begin + kLanes - 1) / kLanes;
   const auto there = [&](uint32_t r) { return kLanes > 1 || r < rows; };
   const auto row_at = [&](uint32_t r) { return static_cast<int64_t>(kLanes == 1 ? r : min(r, rows - 1) * kLanes); };
-  // Whether no thread has a pack from this on: many packs are of one element.
-  const auto none = [&](int v) { return N == 1 && v * (kLanes == 1 ? step : TPR) >= static_cast<int>(a.packs); };
-  const auto each = [&](auto f) {
-#pragma unroll
-    for (int v = 0; v < NV && !none(v); ++v)
-      if (v * step < left) f(v);
-  };
 
   Pack<T, N> x[ROWS][NV];
   {
     const T* row = static_cast<const T*>(a.x) + begin * a.x_stride + first * N;
 #pragma unroll
-    for (int v = 0; v < NV && !none(v); ++v) {
+    for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
@@ -88,7 +81,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   // Before the gated residual, though they cost registers there: 2 to 3 % less time than behind its stores. Of two packs they
   // would cost too many. Of more packs, each is fetched where it is used; where a thread has several rows, while the pack before
   // it is used.
-  constexpr bool kLate = GATED && NV > 1 && N > 1, kLast = NV > 2 && N > 1, kAhead = kLast && ROWS > 1;
+  constexpr bool kLate = GATED && NV > 1, kLast = NV > 2, kAhead = kLast && ROWS > 1;
   Modulation<T, N> m[kLast ? 1 : NV];
   const auto fetch_modulation = [&](int from, int to) {
     const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
@@ -97,13 +90,13 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
     for (int v = from; v < to; ++v)
       if (v * step < left) fetch(m[v - from], scale_row, shift_row, first + v * step, a);
   };
-  if constexpr (!kLate && !kLast && N > 1) fetch_modulation(0, NV);
+  if constexpr (!kLate && !kLast) fetch_modulation(0, NV);
   if constexpr (GATED) {
     const T* row = static_cast<const T*>(a.h) + begin * a.h_stride + first * N;
     T* sum_row = static_cast<T*>(a.sum) + begin * a.sum_stride + first * N;
     Pack<T, N> h[ROWS][NV];
 #pragma unroll
-    for (int v = 0; v < NV && !none(v); ++v) {
+    for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
@@ -112,21 +105,17 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
     }
     const T* gate_row = static_cast<const T*>(a.gate) + modulation * a.gate_stride;
     float factor[NV][N];
-    if constexpr (N == 1) {
-      gate_elements(factor, gate_row, first, step, a, each);
-    } else {
 #pragma unroll
-      for (int v = 0; v < NV; ++v) {
-        if (v * step < left) {
-          Pack<T, N> gate, gate_table;
-          if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * step);
-          if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * step);
-          combine(factor[v], gate, gate_table, a);
-        }
+    for (int v = 0; v < NV; ++v) {
+      if (v * step < left) {
+        Pack<T, N> gate, gate_table;
+        if (a.gate != nullptr) load<kCached>(gate, gate_row, first + v * step);
+        if (a.gate_table != nullptr) load<kCached>(gate_table, static_cast<const T*>(a.gate_table), first + v * step);
+        combine(factor[v], gate, gate_table, a);
       }
     }
 #pragma unroll
-    for (int v = 0; v < NV && !none(v); ++v) {
+    for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
@@ -142,11 +131,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   if constexpr (kLate) fetch_modulation(0, NV);
   if constexpr (kAhead) fetch_modulation(0, 1);
   float factor[kLast ? 1 : NV][N], addend[kLast ? 1 : NV][N];
-  if constexpr (N == 1) {
-    const T* scale_row = static_cast<const T*>(a.scale) + modulation * a.scale_stride;
-    const T* shift_row = static_cast<const T*>(a.shift) + modulation * a.shift_stride;
-    combine_elements(factor, addend, scale_row, shift_row, first, step, a, each);
-  } else if constexpr (!kLast) {
+  if constexpr (!kLast) {
 #pragma unroll
     for (int v = 0; v < NV; ++v)
       if (v * step < left) combine(factor[v], addend[v], m[v], first + v * step, a);
@@ -155,7 +140,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
   float mean[ROWS] = {}, inverse[ROWS] = {};
   if (a.layer != 0) {
 #pragma unroll
-    for (int v = 0; v < NV && !none(v); ++v) {
+    for (int v = 0; v < NV; ++v) {
       if (v * step < left) {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
@@ -167,7 +152,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
     for (int r = 0; r < ROWS; ++r) mean[r] *= a.inverse_width;
   }
 #pragma unroll
-  for (int v = 0; v < NV && !none(v); ++v) {
+  for (int v = 0; v < NV; ++v) {
     if (v * step < left) {
 #pragma unroll
       for (int r = 0; r < ROWS; ++r)
@@ -184,7 +169,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kUsed<FIRST> ? kGroupBlock
 
   T* out_row = static_cast<T*>(a.out) + begin * a.out_stride + first * N;
 #pragma unroll
-  for (int v = 0; v < NV && !none(v); ++v) {
+  for (int v = 0; v < NV; ++v) {
     if (v * step < left) {
       if constexpr (kLast) {
         if constexpr (!kAhead) fetch_modulation(v, v + 1);

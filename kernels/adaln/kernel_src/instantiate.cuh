@@ -55,7 +55,7 @@ const void* affine_kernel() {
   if constexpr (TPR < 128) {
     return reinterpret_cast<const void*>(adaln_affine<T, TPR, NV, BLOCKS>);
   } else {
-    return reinterpret_cast<const void*>(adaln_uniform<T, 16 / sizeof(T), false, TPR, NV, 1, TPR * NV < 2048 ? kEarly : kAhead, BLOCKS>);
+    return reinterpret_cast<const void*>(adaln_uniform<T, 16 / sizeof(T), false, false, TPR, NV, 1, TPR * NV < 2048 ? kEarly : kAhead, BLOCKS>);
   }
 }
 
@@ -68,30 +68,43 @@ const void* find_adaln_affine(const Layout& layout) {
   return nullptr;
 }
 
-template <typename T, int ACCESS, bool TABLES, int TPR, int NV, int ROWS, int FETCH, int BLOCKS>
+template <typename T, int ACCESS, bool TABLES, bool GATED, int TPR, int NV, int ROWS, int FETCH, int BLOCKS>
 const void* uniform_kernel() {
   // Of fp32 an element is a word.
-  if constexpr (ACCESS == kElement && (sizeof(T) == 4 || !is_of_elements({TPR, NV, ROWS}))) return nullptr;
-  constexpr int N = ACCESS == kElement ? 1 : ACCESS / static_cast<int>(sizeof(T));
-  return reinterpret_cast<const void*>(adaln_uniform<T, N, TABLES, TPR, NV, ROWS, FETCH, BLOCKS>);
+  if constexpr (ACCESS == kElement && (sizeof(T) == 4 || !is_of_elements({TPR, NV, ROWS, static_cast<Fetch>(FETCH)}))) {
+    return nullptr;
+  } else {
+    constexpr int N = ACCESS == kElement ? 1 : ACCESS / static_cast<int>(sizeof(T));
+    return reinterpret_cast<const void*>(adaln_uniform<T, N, TABLES, GATED, TPR, NV, ROWS, FETCH, BLOCKS>);
+  }
+}
+
+template <typename T, int ACCESS, Kind KIND, int TPR, int NV, int ROWS, int FETCH, int BLOCKS>
+const void* kernel_of_kind(bool tables) {
+  if constexpr (KIND != kGated) {
+    return uniform_kernel<T, ACCESS, KIND == kTables, false, TPR, NV, ROWS, FETCH, BLOCKS>();
+  } else {
+    return tables ? uniform_kernel<T, ACCESS, true, true, TPR, NV, ROWS, FETCH, BLOCKS>()
+                  : uniform_kernel<T, ACCESS, false, true, TPR, NV, ROWS, FETCH, BLOCKS>();
+  }
 }
 
 template <typename T>
-const void* find_adaln_uniform(const GroupLayout& layout, int access, bool tables) {
+const void* find_adaln_uniform(const GroupLayout& layout, int access, Kind kind, bool tables) {
   const auto same = [&](const GroupLayout& compiled) {
     return layout.threads == compiled.threads && layout.packs == compiled.packs && layout.rows == compiled.rows &&
            layout.fetch == compiled.fetch;
   };
 #define ADALN_FIND(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  if (same({THREADS, PACKS, ROWS, FETCH})) return uniform_kernel<T, 16, true, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
-  if (access == 16) {
+  if (same({THREADS, PACKS, ROWS, FETCH})) return uniform_kernel<T, 16, true, false, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
+  if (access == 16 && kind == kTables) {
     ADALN_TABLES_LAYOUTS(ADALN_FIND)
   }
 #undef ADALN_FIND
-#define ADALN_FIND(TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS)                                        \
-  if (tables == TABLES && same({THREADS, PACKS, ROWS, FETCH}))                                         \
-    return access == kWord ? uniform_kernel<T, kWord, TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS>()    \
-                           : uniform_kernel<T, kElement, TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
+#define ADALN_FIND(KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS)                                                      \
+  if (kind == KIND && same({THREADS, PACKS, ROWS, FETCH}))                                                         \
+    return access == kWord ? kernel_of_kind<T, kWord, KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS>(tables)            \
+                           : kernel_of_kind<T, kElement, KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS>(tables);
   if (access != 16) {
     ADALN_WORD_LAYOUTS(ADALN_FIND)
   }
@@ -115,8 +128,7 @@ const void* group_kernel() {
   if constexpr (ACCESS == kUnaligned) {
     return reinterpret_cast<const void*>(adaln_phases<T, TPR, NV, ROWS, GATED, BLOCKS, FIRST>);
   } else {
-    constexpr int N = ACCESS == 16 ? 16 / static_cast<int>(sizeof(T)) : 1;
-    return reinterpret_cast<const void*>(adaln_groups<T, N, TPR, NV, ROWS, GATED, BLOCKS, FIRST>);
+    return reinterpret_cast<const void*>(adaln_groups<T, TPR, NV, ROWS, GATED, BLOCKS, FIRST>);
   }
 }
 

@@ -15,11 +15,10 @@ const void* adaln_affine_kernel_f32(const Layout& layout);
 const void* adaln_affine_kernel_f16(const Layout& layout);
 const void* adaln_affine_kernel_bf16(const Layout& layout);
 
-// The same of a layout for rows with a scale and a shift, and both their tables or neither, in such accesses (16, kWord,
-// kElement).
-const void* adaln_uniform_kernel_f32(const GroupLayout& layout, int access, bool tables);
-const void* adaln_uniform_kernel_f16(const GroupLayout& layout, int access, bool tables);
-const void* adaln_uniform_kernel_bf16(const GroupLayout& layout, int access, bool tables);
+// The same of a layout for rows of that kind, in such accesses (16, kWord, kElement).
+const void* adaln_uniform_kernel_f32(const GroupLayout& layout, int access, Kind kind, bool tables);
+const void* adaln_uniform_kernel_f16(const GroupLayout& layout, int access, Kind kind, bool tables);
+const void* adaln_uniform_kernel_bf16(const GroupLayout& layout, int access, Kind kind, bool tables);
 
 // The same of a layout for few wide rows, in such accesses (16, kElement).
 const void* adaln_cluster_kernel_f32(const ClusterLayout& layout, int access);

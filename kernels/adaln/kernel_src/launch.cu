@@ -266,14 +266,16 @@ int launch_cluster(const Call& c, const ClusterLayout& layout, int access, int64
   return cleared(cudaLaunchKernelExC(&config, kernel_of(layout, access), parameters));
 }
 
-// Rows that are not gated, with a scale and a shift and both of their tables or neither. As launch has it, weight and bias are
-// these where they are alone. Whether a kernel was found.
+// Rows with a scale and a shift, and gated rows with a gate, and all of their tables or none. As launch has it, weight and bias are
+// a scale and a shift where they are alone. Whether a kernel was found.
 bool launch_modulated(const Call& c, int arch, cudaStream_t stream, int& result) {
   const bool tables = c.a.scale_table != nullptr;
+  const Kind kind = c.operation == kGatedNorm ? kGated : tables ? kTables : kAlone;
   if (c.a.weight != nullptr || c.a.bias != nullptr || tables != (c.a.shift_table != nullptr)) return false;
+  if (kind == kGated && (c.a.gate == nullptr || tables != (c.a.gate_table != nullptr))) return false;
   const int access = whole_access(c);
   const int64_t packs = access == kElement ? c.a.width : c.a.width * size_of(c.type) / access;
-  if (access == 16 && !tables) {
+  if (access == 16 && kind == kAlone) {
     const auto kernel_of = c.type == kF32   ? adaln_affine_kernel_f32
                            : c.type == kF16 ? adaln_affine_kernel_f16
                                             : adaln_affine_kernel_bf16;
@@ -282,7 +284,7 @@ bool launch_modulated(const Call& c, int arch, cudaStream_t stream, int& result)
     result = launch_blocks(c, kernel_of(layout), arch, layout, packs, stream);
     return true;
   }
-  const UniformTuning* tuning = find_uniform_tuning(access, tables, c.a.layer, packs, c.rows);
+  const UniformTuning* tuning = find_uniform_tuning(access, kind, c.a.layer, packs, c.rows);
   if (tuning == nullptr) return false;
   const int64_t rows = tuning->common.threads == 0 ? 1 : rows_of(tuning->common);
   const bool common = c.rows_per_modulation >= 4 * rows && c.rows >= kGroupBlocksAtLeast * rows;
@@ -291,7 +293,7 @@ bool launch_modulated(const Call& c, int arch, cudaStream_t stream, int& result)
   const auto kernel_of = c.type == kF32   ? adaln_uniform_kernel_f32
                          : c.type == kF16 ? adaln_uniform_kernel_f16
                                           : adaln_uniform_kernel_bf16;
-  const void* kernel = kernel_of(layout, access, tables);
+  const void* kernel = kernel_of(layout, access, kind, tables);
   result = layout.rows > 1 ? launch_groups(c, kernel, arch, layout, access, 0, packs, stream)
                            : launch_blocks(c, kernel, arch, {layout.threads, layout.packs}, packs, stream);
   return true;
@@ -307,9 +309,9 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     const int64_t parts = access == 16 ? packs : c.a.width;
     const ClusterLayout cluster = find_cluster_layout(arch, of_cluster, parts, c.rows, !affine);
     if (cluster.blocks != 0) return launch_cluster(c, cluster, of_cluster, parts, stream);
-    int result = 0;
-    if (launch_modulated(c, arch, stream, result)) return result;
   }
+  int result = 0;
+  if (launch_modulated(c, arch, stream, result)) return result;
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;
   if (group.threads != 0) {

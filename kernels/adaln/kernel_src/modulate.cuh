@@ -108,11 +108,13 @@ __device__ __forceinline__ void prefetch(const T* scale_row, const T* shift_row,
   prefetch_pack<T, N>(a.bias, i);
 }
 
-// Prefetches a row of whole multiples of 16 bytes into L2.
+// Prefetches into L2 what a row of 16 bytes or more has between multiples of 16 bytes.
 template <typename T>
 __device__ __forceinline__ void prefetch_row(const T* row, uint32_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(row), "r"(bytes) : "memory");
+  const uintptr_t at = reinterpret_cast<uintptr_t>(row), from = (at + 15) / 16 * 16;
+  const uint32_t whole = (bytes - static_cast<uint32_t>(from - at)) / 16 * 16;
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(whole) : "memory");
 #endif
 }
 

@@ -24,6 +24,8 @@ enum Fetch : int {
   kHalf,   // scale and shift with x, a pack's tables where they are used
   kAhead,  // what a pack has while the one before it is used
 };
+// What the rows of adaln_uniform have besides a scale and a shift.
+enum Kind : int { kAlone, kTables, kGated };  // nothing; both their tables; a gated residual, and all tables or none
 // Rows that have their modulation in common.
 struct GroupLayout {
   int threads;  // a block, all of which share a row, at most: as many warps as it needs; 0: none
@@ -64,30 +66,34 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(8, 2, 1, kEarly, 7) X(8, 2, 4, kEarly, 4) X(8, 3, 1, kEarly, 5) X(8, 3, 2, kEarly, 4) X(16, 1, 4, kEarly, 6)  \
   X(16, 3, 1, kEarly, 5) X(16, 3, 2, kEarly, 4) X(32, 1, 4, kEarly, 6) X(32, 2, 1, kEarly, 7)                     \
   X(32, 2, 2, kEarly, 5) X(32, 2, 4, kEarly, 4) X(32, 3, 1, kEarly, 5) X(32, 3, 2, kEarly, 4)                     \
-  X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 2, 1, kEarly, 4) X(256, 2, 2, kEarly, 3)                 \
-  X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2) X(512, 3, 1, kEarly, 1)                  \
-  X(512, 3, 2, kEarly, 1) X(512, 4, 1, kEarly, 1) X(512, 4, 1, kAhead, 2)
+  X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 1, 1, kEarly, 6) X(256, 2, 1, kEarly, 4)                 \
+  X(256, 2, 2, kEarly, 3) X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2)                  \
+  X(512, 3, 1, kEarly, 1) X(512, 3, 2, kEarly, 1) X(512, 4, 1, kEarly, 1) X(512, 4, 1, kAhead, 2)
 
-// The same by accesses of 4 bytes (kWord), with tables or neither: X(tables, threads, packs, rows, fetch, blocks). Those of
-// is_of_elements are compiled for accesses of one element of 2 bytes as well.
-#define ADALN_WORD_LAYOUTS(X)                                                                                       \
-  X(true, 8, 3, 1, kEarly, 9) X(true, 8, 3, 2, kEarly, 8) X(true, 16, 4, 1, kEarly, 8) X(true, 16, 4, 2, kEarly, 7)    \
-  X(true, 16, 6, 1, kEarly, 7) X(true, 16, 6, 2, kEarly, 6) X(true, 32, 4, 1, kEarly, 8) X(true, 32, 4, 2, kEarly, 7)  \
-  X(true, 32, 6, 1, kEarly, 7) X(true, 32, 6, 2, kEarly, 6) X(true, 32, 8, 1, kEarly, 6) X(true, 32, 8, 2, kEarly, 5)  \
-  X(true, 32, 12, 1, kEarly, 5) X(true, 32, 12, 2, kEarly, 4)                                                        \
-  X(true, 128, 4, 1, kEarly, 8) X(true, 128, 4, 2, kEarly, 7) X(true, 128, 8, 1, kEarly, 6)                          \
-  X(true, 128, 8, 2, kEarly, 5) X(true, 256, 8, 1, kEarly, 3) X(true, 256, 8, 2, kAhead, 4)                          \
-  X(true, 256, 16, 1, kEarly, 2) X(true, 512, 8, 1, kEarly, 1) X(true, 512, 8, 2, kAhead, 2)                         \
-  X(true, 512, 12, 1, kEarly, 1) X(true, 512, 12, 1, kAhead, 2) X(true, 512, 16, 1, kEarly, 1)                       \
-  X(false, 8, 3, 1, kEarly, 10) X(false, 8, 3, 2, kEarly, 9) X(false, 16, 4, 1, kEarly, 9)                           \
-  X(false, 16, 4, 2, kEarly, 8) X(false, 16, 6, 1, kEarly, 9) X(false, 16, 6, 2, kEarly, 7)                          \
-  X(false, 32, 4, 1, kEarly, 9) X(false, 32, 4, 2, kEarly, 8) X(false, 32, 6, 1, kEarly, 9)                          \
-  X(false, 32, 6, 2, kEarly, 7) X(false, 32, 8, 1, kEarly, 8) X(false, 32, 8, 2, kEarly, 6)                          \
-  X(false, 32, 12, 1, kEarly, 6) X(false, 32, 12, 2, kEarly, 4)                                                      \
-  X(false, 128, 4, 1, kEarly, 9) X(false, 128, 4, 2, kEarly, 8) X(false, 128, 8, 1, kEarly, 8)                       \
-  X(false, 256, 8, 1, kEarly, 4) X(false, 512, 8, 1, kEarly, 2) X(false, 512, 16, 1, kEarly, 1)
+// The same by accesses of 4 bytes (kWord): X(kind, threads, packs, rows, fetch, blocks). Those of is_of_elements are compiled for
+// accesses of one element of 2 bytes as well.
+#define ADALN_WORD_LAYOUTS(X)                                                                          \
+  X(kAlone, 8, 3, 1, kEarly, 10) X(kAlone, 8, 3, 2, kEarly, 9) X(kAlone, 16, 4, 1, kEarly, 9)          \
+  X(kAlone, 16, 4, 2, kEarly, 8) X(kAlone, 16, 6, 1, kEarly, 9) X(kAlone, 16, 6, 2, kEarly, 7)         \
+  X(kAlone, 32, 4, 1, kEarly, 9) X(kAlone, 32, 4, 2, kEarly, 8) X(kAlone, 32, 6, 1, kEarly, 9)         \
+  X(kAlone, 32, 6, 2, kEarly, 7) X(kAlone, 32, 8, 1, kEarly, 8) X(kAlone, 32, 8, 2, kEarly, 6)         \
+  X(kAlone, 32, 12, 1, kEarly, 6) X(kAlone, 32, 12, 2, kEarly, 4) X(kAlone, 128, 4, 1, kEarly, 9)      \
+  X(kAlone, 128, 4, 2, kEarly, 8) X(kAlone, 128, 8, 1, kEarly, 8) X(kAlone, 256, 8, 1, kEarly, 4)      \
+  X(kAlone, 512, 8, 1, kEarly, 2) X(kAlone, 512, 16, 1, kEarly, 1) X(kTables, 8, 3, 1, kEarly, 9)      \
+  X(kTables, 8, 3, 2, kEarly, 8) X(kTables, 16, 4, 1, kEarly, 8) X(kTables, 16, 4, 2, kEarly, 7)       \
+  X(kTables, 16, 6, 1, kEarly, 7) X(kTables, 16, 6, 2, kEarly, 6) X(kTables, 32, 4, 1, kEarly, 8)      \
+  X(kTables, 32, 4, 2, kEarly, 7) X(kTables, 32, 6, 1, kEarly, 7) X(kTables, 32, 6, 2, kEarly, 6)      \
+  X(kTables, 32, 8, 1, kEarly, 6) X(kTables, 32, 8, 2, kEarly, 5) X(kTables, 32, 12, 1, kEarly, 5)     \
+  X(kTables, 32, 12, 2, kEarly, 4) X(kTables, 128, 4, 1, kEarly, 8) X(kTables, 128, 4, 2, kEarly, 7)   \
+  X(kTables, 128, 8, 1, kEarly, 6) X(kTables, 128, 8, 2, kEarly, 5) X(kTables, 256, 8, 1, kEarly, 3)   \
+  X(kTables, 256, 16, 1, kEarly, 2) X(kTables, 512, 8, 1, kEarly, 1) X(kTables, 512, 12, 1, kEarly, 1) \
+  X(kTables, 512, 16, 1, kEarly, 1) X(kGated, 8, 4, 1, kEarly, 8) X(kGated, 8, 4, 2, kEarly, 6)        \
+  X(kGated, 16, 4, 1, kEarly, 7) X(kGated, 16, 4, 2, kEarly, 5) X(kGated, 32, 4, 1, kEarly, 7)         \
+  X(kGated, 32, 6, 1, kEarly, 6) X(kGated, 32, 8, 1, kEarly, 4) X(kGated, 32, 8, 2, kHalf, 4)          \
+  X(kGated, 32, 12, 1, kEarly, 4) X(kGated, 128, 8, 1, kEarly, 5) X(kGated, 512, 10, 1, kEarly, 1)     \
+  X(kGated, 512, 16, 1, kHalf, 1)
 constexpr bool is_of_elements(const GroupLayout& layout) {
-  return layout.fetch == kEarly && layout.packs <= 12 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
+  return layout.fetch != kAhead && layout.packs <= 12 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
 }
 
 // The same for few wide rows, in clusters, from sm_90 on: X(access, blocks, threads, packs).
@@ -122,12 +128,9 @@ constexpr bool is_of_elements(const GroupLayout& layout) {
   X(kUnaligned, 256, 2, 3, false, 3, 80) \
   X(kUnaligned, 512, 2, 2, false, 2, 80) \
   X(kUnaligned, 512, 4, 1, false, 2, 80) \
-  X(kUnaligned, 16, 3, 2, true, 4, 80)   \
-  X(kUnaligned, 32, 2, 2, true, 5, 80)   \
   X(kUnaligned, 512, 1, 3, true, 2, 80)  \
   X(kUnaligned, 512, 2, 1, true, 2, 80)  \
-  X(kUnaligned, 512, 4, 1, true, 2, 80)  \
-  X(kElement, 32, 8, 2, true, 4, 80)
+  X(kUnaligned, 512, 4, 1, true, 2, 80)
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
@@ -194,12 +197,15 @@ constexpr AffineTuning kAffineTuning[] = {
 // The same of adaln_uniform. What finds no row, or one of no threads, is in the tables below.
 struct UniformTuning {
   int access;           // 16 bytes, kWord, or kElement for one of 2 bytes
-  bool tables;          // with a scale, a shift and both their tables; else with a scale and a shift alone
+  Kind kind;
   int layer;            // 1: on a LayerNorm; 0: on either norm
   int64_t packs, rows;  // at most
   GroupLayout own;      // a row a block at a time: each has a modulation of its own, or there are too few for the other
   GroupLayout common;   // rows with a modulation in common, of which a launch has kGroupBlocksAtLeast blocks
 };
+
+// Of up to so many elements a row is that of as many words.
+constexpr int64_t kElementsAsWords = 256;
 
 constexpr UniformTuning kUniformTuning[] = {
     // H200, bf16, us (before, in groups, or by adaln_affine from 8,200 columns on): on LayerNorm 104000 x 384 41.1 (46.1), 80000
@@ -210,100 +216,106 @@ constexpr UniformTuning kUniformTuning[] = {
     // (47.1), 4882 x 8192 42.6 (43.0), 3255 x 12288 44.4 (50.6). A copy of the 160 MB of the larger ones takes 39.3 and of 184 MB
     // (x 5120) 44.8. With a modulation each: 104000 x 384 73.4 (80.5), 9700 x 4096 73.2 (81.0), 739 x 7808 12.3 (14.4), 4882 x
     // 8192 74.3 (77.0). Up to some 3,000 rows two of them a block were slower, on RMSNorm: 1500 x 1024 3.4 (3.8), 954 x 2048 3.7 (4.3),
-    // 437 x 3584 3.5 (4.0), 2200 x 4096 11.4 (12.2), 1500 x 5120 10.2 (11.6), but 437 x 5120 4.7 (4.4).
-    {16, true, 0, 12, kAny, {8, 2, 1}, {8, 2, 4}},
-    {16, true, 0, 16, kAny, {}, {16, 1, 4}},
-    {16, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
-    {16, true, 0, 32, kAny, {}, {32, 1, 4}},
-    {16, true, 0, 48, kAny, {16, 3, 1}, {16, 3, 2}},
-    {16, true, 0, 64, 20000, {32, 2, 1}, {32, 2, 2}},
-    {16, true, 0, 64, kAny, {32, 2, 1}, {32, 2, 4}},
-    {16, true, 0, 96, kAny, {32, 3, 1}, {32, 3, 2}},
-    {16, true, 0, 128, 3000, {128, 2, 1}, {128, 2, 1}},
-    {16, true, 0, 192, kAny, {128, 2, 1}, {128, 2, 2}},
-    {16, true, 0, 256, 1056, {128, 2, 1}, {256, 2, 1}},
-    {16, true, 0, 256, 2500, {128, 2, 1}, {128, 2, 2}},
-    {16, true, 1, 256, kAny, {128, 2, 1}, {128, 2, 2}},
-    {16, true, 0, 256, kAny, {128, 2, 1}, {}},
-    {16, true, 0, 512, 3000, {256, 2, 1}, {512, 2, 1}},
-    {16, true, 0, 512, kAny, {256, 2, 1}, {256, 2, 2}},
-    {16, true, 0, 640, 3000, {512, 2, 1}, {512, 2, 1}},
-    {16, true, 0, 640, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
-    {16, true, 0, 768, kAny, {512, 2, 1}, {256, 3, 2}},
-    {16, true, 0, 1024, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
-    {16, true, 0, 1280, kAny, {512, 3, 1}, {512, 4, 1, kAhead}},
-    {16, true, 0, 1536, 1000, {512, 3, 1}, {512, 4, 1, kAhead}},
-    {16, true, 0, 1536, kAny, {512, 3, 1}, {512, 3, 2}},
-    {16, true, 0, 2048, kAny, {512, 4, 1}, {512, 4, 1, kAhead}},
+    // 437 x 3584 3.5 (4.0), 2200 x 4096 11.4 (12.2), 1500 x 5120 10.2 (11.6), but 437 x 5120 4.7 (4.4). A modulation each, of 129 to 192
+    // packs, a pack a thread (two): 9191 x 1088 20.0 (22.1), 7812 x 1280 19.8 (21.0), but 976 x 1280 4.5 (4.0).
+    {16, kTables, 0, 12, kAny, {8, 2, 1}, {8, 2, 4}},
+    {16, kTables, 0, 16, kAny, {}, {16, 1, 4}},
+    {16, kTables, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {16, kTables, 0, 32, kAny, {}, {32, 1, 4}},
+    {16, kTables, 0, 48, kAny, {16, 3, 1}, {16, 3, 2}},
+    {16, kTables, 0, 64, 20000, {32, 2, 1}, {32, 2, 2}},
+    {16, kTables, 0, 64, kAny, {32, 2, 1}, {32, 2, 4}},
+    {16, kTables, 0, 96, kAny, {32, 3, 1}, {32, 3, 2}},
+    {16, kTables, 0, 128, 3000, {128, 2, 1}, {128, 2, 1}},
+    {16, kTables, 0, 128, kAny, {128, 2, 1}, {128, 2, 2}},
+    {16, kTables, 0, 192, 2000, {128, 2, 1}, {128, 2, 2}},
+    {16, kTables, 0, 192, kAny, {256, 1, 1}, {128, 2, 2}},
+    {16, kTables, 0, 256, 1056, {128, 2, 1}, {256, 2, 1}},
+    {16, kTables, 0, 256, 2500, {128, 2, 1}, {128, 2, 2}},
+    {16, kTables, 1, 256, kAny, {128, 2, 1}, {128, 2, 2}},
+    {16, kTables, 0, 256, kAny, {128, 2, 1}, {}},
+    {16, kTables, 0, 512, 3000, {256, 2, 1}, {512, 2, 1}},
+    {16, kTables, 0, 512, kAny, {256, 2, 1}, {256, 2, 2}},
+    {16, kTables, 0, 640, 3000, {512, 2, 1}, {512, 2, 1}},
+    {16, kTables, 0, 640, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
+    {16, kTables, 0, 768, kAny, {512, 2, 1}, {256, 3, 2}},
+    {16, kTables, 0, 1024, kAny, {512, 2, 1}, {256, 4, 2, kHalf}},
+    {16, kTables, 0, 1280, kAny, {512, 3, 1}, {512, 4, 1, kAhead}},
+    {16, kTables, 0, 1536, 1000, {512, 3, 1}, {512, 4, 1, kAhead}},
+    {16, kTables, 0, 1536, kAny, {512, 3, 1}, {512, 3, 2}},
+    {16, kTables, 0, 2048, kAny, {512, 4, 1}, {512, 4, 1, kAhead}},
     // Rows that are no whole number of 16 bytes. H200, bf16, us (before, by elements or in phases). By words, a scale and a shift in
-    // common: 588235 x 34 26.5 (75.5), 79365 x 252 21.2 (26.8), 19960 x 1002 24.5 (27.1), 6662 x 3002 26.0 (30.2), 1320 x 15148 35.6
-    // (41.3), 124 x 2002 2.3 (2.9), but 2855 x 7004 33.3 (32.1); with tables 158730 x 126 23.0 (40.8), 39840 x 502 24.6 (28.1), 19960
-    // x 1002 28.8 (28.9), 2855 x 7004 33.2 (36.6), 1320 x 15148 39.8 (50.6); with a modulation each 294117 x 34 23.5 (147), 39682 x
-    // 252 19.8 (26.0), 3331 x 3002 22.4 (29.4), 660 x 15148 25.6 (42.2). A copy of what is common takes 31.3, of the others 16.5,
-    // without their modulation. By elements, in common: 136054 x 147 29.5 (39.2), 2355 x 849 5.3 (6.9), 799 x 2501 5.9 (7.3), of more
-    // rows slower than in phases; each: 158730 x 63 25.3 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1). 257 to 384 accesses by
-    // a warp of 12 each (by 128 threads of 4): 36630 x 273 each 28.3 (44.9), 66445 x 301 in common 32.7 (in phases 33.7), 34364 x 582
-    // 26.8 (33.3), but 1718 x 582 each 3.6 (3.3).
-    {kWord, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
-    {kWord, true, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
-    {kWord, true, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
-    {kWord, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
-    {kWord, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
-    {kWord, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
-    {kWord, true, 0, 384, 2500, {128, 4, 1}, {128, 4, 2}},
-    {kWord, true, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
-    {kWord, true, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
-    {kWord, true, 0, 1024, kAny, {128, 8, 1}, {128, 8, 2}},
-    {kWord, true, 0, 2048, 1000, {256, 8, 1}, {256, 8, 1}},
-    {kWord, true, 0, 2048, kAny, {256, 8, 1}, {256, 8, 2, kAhead}},
-    {kWord, true, 0, 4096, 600, {256, 16, 1}, {256, 16, 1}},
-    {kWord, true, 0, 4096, kAny, {256, 16, 1}, {512, 8, 2, kAhead}},
-    {kWord, true, 0, 6144, 600, {512, 12, 1}, {512, 12, 1}},
-    {kWord, true, 0, 6144, kAny, {512, 12, 1}, {512, 12, 1, kAhead}},
-    {kWord, true, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
-    {kWord, false, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
-    {kWord, false, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
-    {kWord, false, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
-    {kWord, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
-    {kWord, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
-    {kWord, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
-    {kWord, false, 0, 384, 5000, {128, 4, 1}, {128, 4, 2}},
-    {kWord, false, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
-    {kWord, false, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
-    {kWord, false, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
-    {kWord, false, 0, 2048, kAny, {256, 8, 1}, {256, 8, 1}},
-    {kWord, false, 0, 4096, kAny, {512, 8, 1}, {512, 8, 1}},
-    {kWord, false, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
-    {kElement, true, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
-    {kElement, true, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
-    {kElement, true, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
-    {kElement, true, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
-    {kElement, true, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
-    {kElement, true, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
-    {kElement, true, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
-    {kElement, true, 0, 512, 8000, {128, 4, 1}, {128, 4, 2}},
-    {kElement, true, 0, 512, kAny, {128, 4, 1}, {}},
-    {kElement, true, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
-    {kElement, true, 0, 1024, kAny, {128, 8, 1}, {}},
-    {kElement, true, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
-    {kElement, true, 0, 2048, kAny, {256, 8, 1}, {}},
-    {kElement, true, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
-    {kElement, true, 0, 4096, kAny, {512, 8, 1}, {}},
-    {kElement, false, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
-    {kElement, false, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
-    {kElement, false, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
-    {kElement, false, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
-    {kElement, false, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
-    {kElement, false, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
-    {kElement, false, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
-    {kElement, false, 0, 512, 4000, {128, 4, 1}, {128, 4, 2}},
-    {kElement, false, 0, 512, kAny, {}, {}},
-    {kElement, false, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
-    {kElement, false, 0, 1024, kAny, {128, 8, 1}, {}},
-    {kElement, false, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
-    {kElement, false, 0, 2048, kAny, {256, 8, 1}, {}},
-    {kElement, false, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
-    {kElement, false, 0, 4096, kAny, {512, 8, 1}, {}},
+    // common: 588235 x 34 26.5 (75.5), 79365 x 252 21.2 (26.8), 19960 x 1002 23.4 (27.1), 6662 x 3002 24.5 (30.2), 2855 x 7004 27.3
+    // (32.1), 1320 x 15148 31.2 (41.3); with tables 158730 x 126 23.0 (40.8), 39840 x 502 24.5 (28.1), 2855 x 7004 32.9 (36.6), 1666 x
+    // 12002 37.4, 1320 x 15148 36.1 (50.6); with a modulation each 294117 x 34 23.5 (147), 39682 x 252 19.8 (26.0), 3331 x 3002 21.4
+    // (29.4), 660 x 15148 25.6 (42.2). Two rows a block of over 1,024 words, with tables: 4764 x 4198 32.5 (now 33.9), but 6662 x
+    // 3002 30.1 (28.9), 1666 x 12002 42.9. A copy of these bytes, without the modulation of a row each, takes 19.7, where that is
+    // half of them. By elements, in common: 136054 x 147 29.4 (39.2), 2355 x 849 5.3 (6.9), 799 x 2501 5.9 (7.3), of more rows slower
+    // than in phases; each: 158730 x 63 25.1 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1). 257 to 384 accesses by a warp
+    // of 12 each (by 128 threads of 4): 36630 x 273 each 28.3 (44.9), 66445 x 301 in common 32.7 (in phases 33.7), 34364 x 582 26.8
+    // (33.3), but 1718 x 582 each 3.6 (3.3), and of fewer rows by elements 4578 x 273 4.7 (6.1).
+    // Gated, with tables (before, by adaln_unaligned, in groups or phases): each 153361 x 34 20.3 (115), 82766 x 63 22.5 (65.0), 35471
+    // x 147 22.9 (32.2), 10387 x 502 19.8 (23.0), 1736 x 3002 20.5 (27.7), 744 x 7004 25.3 (31.2), 531 x 9806 24.5 (36.8), of odd rows
+    // of over 384 no more than 24.6 (24.0); in common 268382 x 34 26.1 (104), 62074 x 147 32.5 (38.9), 18177 x 502 22.4 (29.9), 3039 x
+    // 3002 23.7 (28.8), 930 x 9806 30.8 (46.4). A copy takes 17.9.
+    {kWord, kAlone, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, kAlone, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kWord, kAlone, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kWord, kAlone, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kWord, kAlone, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kWord, kAlone, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, kAlone, 0, 384, 5000, {128, 4, 1}, {128, 4, 2}},
+    {kWord, kAlone, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
+    {kWord, kAlone, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
+    {kWord, kAlone, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
+    {kWord, kAlone, 0, 2048, kAny, {256, 8, 1}, {256, 8, 1}},
+    {kWord, kAlone, 0, 4096, kAny, {512, 8, 1}, {512, 8, 1}},
+    {kWord, kAlone, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
+    {kWord, kTables, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, kTables, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kWord, kTables, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
+    {kWord, kTables, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
+    {kWord, kTables, 0, 192, kAny, {32, 6, 1}, {32, 6, 2}},
+    {kWord, kTables, 0, 256, kAny, {32, 8, 1}, {32, 8, 2}},
+    {kWord, kTables, 0, 384, 2500, {128, 4, 1}, {128, 4, 2}},
+    {kWord, kTables, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
+    {kWord, kTables, 0, 512, kAny, {128, 4, 1}, {128, 4, 2}},
+    {kWord, kTables, 0, 1024, kAny, {128, 8, 1}, {128, 8, 2}},
+    {kWord, kTables, 0, 2048, kAny, {256, 8, 1}, {256, 8, 1}},
+    {kWord, kTables, 0, 4096, kAny, {256, 16, 1}, {256, 16, 1}},
+    {kWord, kTables, 0, 6144, kAny, {512, 12, 1}, {512, 12, 1}},
+    {kWord, kTables, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
+    {kWord, kGated, 0, 32, kAny, {8, 4, 1}, {8, 4, 2}},
+    {kWord, kGated, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
+    {kWord, kGated, 0, 128, kAny, {32, 4, 1}, {32, 4, 1}},
+    {kWord, kGated, 0, 192, kAny, {32, 6, 1}, {32, 6, 1}},
+    {kWord, kGated, 0, 256, 5000, {32, 8, 1}, {32, 8, 1}},
+    {kWord, kGated, 0, 256, kAny, {32, 8, 1}, {32, 8, 2, kHalf}},
+    {kWord, kGated, 0, 384, kAny, {32, 12, 1}, {32, 12, 1}},
+    {kWord, kGated, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
+    {kWord, kGated, 0, 5120, kAny, {512, 10, 1}, {512, 10, 1}},
+    {kWord, kGated, 0, 8192, kAny, {512, 16, 1, kHalf}, {512, 16, 1, kHalf}},
+    {kElement, kTables, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
+    {kElement, kTables, 0, 512, 8000, {128, 4, 1}, {128, 4, 2}},
+    {kElement, kTables, 0, 512, kAny, {128, 4, 1}, {}},
+    {kElement, kTables, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
+    {kElement, kTables, 0, 1024, kAny, {128, 8, 1}, {}},
+    {kElement, kTables, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
+    {kElement, kTables, 0, 2048, kAny, {256, 8, 1}, {}},
+    {kElement, kTables, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
+    {kElement, kTables, 0, 4096, kAny, {512, 8, 1}, {}},
+    {kElement, kAlone, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
+    {kElement, kAlone, 0, 512, 4000, {128, 4, 1}, {128, 4, 2}},
+    {kElement, kAlone, 0, 512, kAny, {}, {}},
+    {kElement, kAlone, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
+    {kElement, kAlone, 0, 1024, kAny, {128, 8, 1}, {}},
+    {kElement, kAlone, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
+    {kElement, kAlone, 0, 2048, kAny, {256, 8, 1}, {}},
+    {kElement, kAlone, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
+    {kElement, kAlone, 0, 4096, kAny, {512, 8, 1}, {}},
+    {kElement, kGated, 0, 384, 5000, {32, 12, 1}, {32, 12, 1}},
+    {kElement, kGated, 0, 384, kAny, {32, 12, 1}, {}},
+    {kElement, kGated, 0, 1024, 3000, {128, 8, 1}, {}},
 };
 
 // Few wide rows, not gated.
@@ -417,17 +429,14 @@ constexpr GroupTuning kGroupTuning[] = {
     // block's rows are far apart): their loads and stores alternate, where those of many short blocks overlap.
     // Narrow gated rows are limited by instructions, of which a thread needs fewer where several rows share its modulation. Of some
     // ten thousand rows: 64 94 % (r 89), 128 98 (95), 256 97 (95), 3000 x 9000 86 (80), 3000 x 12288 93 (89).
-    {80, kElement, 256, 0, {}, {}, {32, 8, 2}},
     // Rows that are no whole number of 16 bytes, bf16, % of a copy; before, with adaln_unaligned: layer_norm 100000 x 230 88
     // (79; 16 x 3 x 2 84), 156363 x 499 95 (73), 60000 x 771 93 (82), 30000 x 1999 94 (77), 20000 x 3001 94 (75; 512 x 1 x 4
     // 86), 12000 x 5001 92 (72), 4798 x 12727 70 (45); adaln 71530 x 250 84 (78; 16 x 3 x 2 78), 40491 x 1353 93 (61; 256 x 2 x 3
-    // 91), 30000 x 2567 92 (65); gated 111695 x 265 85 (54; 32 x 2 x 2 80), 50000 x 383 81 (56; 16 x 3 x 2 77), 30000 x 1353 93
-    // (78; 256 x 2 x 2 86), 20000 x 3001 94 (86; 256 x 2 x 2 89), 132278 x 181 78 (32 x 2 x 2 71). Of few rows adaln 1027 x 3803 68
-    // (256 x 2 x 3 60, r 50), 1027 x 1953 61 (elements 48).
-    {80, kUnaligned, 32, 0, {32, 2, 4}, {32, 2, 4}, {16, 3, 2}},
-    {80, kUnaligned, 40, 0, {16, 3, 2}, {16, 3, 2}, {16, 3, 2}},
-    {80, kUnaligned, 48, 0, {16, 3, 2}, {16, 3, 2}, {32, 2, 2}},
-    {80, kUnaligned, 64, 0, {32, 2, 4}, {32, 2, 4}, {32, 2, 2}},
+    // 91), 30000 x 2567 92 (65); gated 30000 x 1353 93 (78; 256 x 2 x 2 86), 20000 x 3001 94 (86; 256 x 2 x 2 89). Of few rows adaln
+    // 1027 x 3803 68 (256 x 2 x 3 60, r 50), 1027 x 1953 61 (elements 48). Gated, H200, us: 20322 x 449 26.6 (32 x 2 x 2 31.5).
+    {80, kUnaligned, 32, 0, {32, 2, 4}, {32, 2, 4}, {}},
+    {80, kUnaligned, 48, 0, {16, 3, 2}, {16, 3, 2}, {512, 1, 3}},
+    {80, kUnaligned, 64, 0, {32, 2, 4}, {32, 2, 4}, {512, 1, 3}},
     {80, kUnaligned, 128, 2000, {512, 1, 4}, {512, 1, 4}, {512, 1, 3}},
     {80, kUnaligned, 128, 0, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}},  // kTuning: layer_norm 1027 x 519 3.0 us (512 x 1 x 4 3.8)
     {80, kUnaligned, 256, 16000, {512, 1, 4}, {256, 2, 3}, {512, 1, 3}},  // H200, us: layer_norm 30000 x 1999 64.2 (512 x 1 x 4 74.3)
@@ -480,9 +489,10 @@ constexpr Layout find_affine_layout(int64_t packs, int64_t rows) {
     if (packs <= row.packs && rows <= row.rows) return row.layout;
   return {0, 0};
 }
-constexpr const UniformTuning* find_uniform_tuning(int access, bool tables, int layer, int64_t packs, int64_t rows) {
+constexpr const UniformTuning* find_uniform_tuning(int access, Kind kind, int layer, int64_t packs, int64_t rows) {
+  if (access == kElement && packs <= kElementsAsWords) access = kWord;
   for (const UniformTuning& row : kUniformTuning)
-    if (row.access == access && row.tables == tables && row.layer <= layer && packs <= row.packs && rows <= row.rows) return &row;
+    if (row.access == access && row.kind == kind && row.layer <= layer && packs <= row.packs && rows <= row.rows) return &row;
   return nullptr;
 }
 constexpr ClusterLayout find_cluster_layout(int arch, int access, int64_t packs, int64_t rows, bool tables) {
@@ -542,12 +552,13 @@ constexpr bool tables_are_sound() {
                l.threads * l.packs >= row.packs;
       };
 #define ADALN_SAME(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  compiled = compiled || (row.access == 16 && row.tables && same({THREADS, PACKS, ROWS, FETCH}));
+  compiled = compiled || (row.access == 16 && row.kind == kTables && same({THREADS, PACKS, ROWS, FETCH}));
       ADALN_TABLES_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
-      const bool narrow = row.access == kWord || (row.access == kElement && is_of_elements(l));
-#define ADALN_SAME(TABLES, THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  compiled = compiled || (narrow && row.tables == TABLES && same({THREADS, PACKS, ROWS, FETCH}));
+      const bool of_elements = row.access == kElement || (row.access == kWord && row.packs <= kElementsAsWords);
+      const bool narrow = row.access != 16 && (!of_elements || is_of_elements(l));
+#define ADALN_SAME(KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  compiled = compiled || (narrow && row.kind == KIND && same({THREADS, PACKS, ROWS, FETCH}));
       ADALN_WORD_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
       if (!compiled) return false;
