@@ -95,10 +95,11 @@ const void* find_adaln_uniform(const GroupLayout& layout, int access, Kind kind,
     return layout.threads == compiled.threads && layout.packs == compiled.packs && layout.rows == compiled.rows &&
            layout.fetch == compiled.fetch;
   };
-#define ADALN_FIND(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  if (same({THREADS, PACKS, ROWS, FETCH})) return uniform_kernel<T, 16, true, false, THREADS, PACKS, ROWS, FETCH, BLOCKS>();
-  if (access == 16 && kind == kTables) {
-    ADALN_TABLES_LAYOUTS(ADALN_FIND)
+#define ADALN_FIND(KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  if (kind == KIND && same({THREADS, PACKS, ROWS, FETCH}))    \
+    return kernel_of_kind<T, 16, KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS>(tables);
+  if (access == 16) {
+    ADALN_PACK_LAYOUTS(ADALN_FIND)
   }
 #undef ADALN_FIND
 #define ADALN_FIND(KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS)                                                      \

@@ -61,17 +61,21 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(8, 2, 12) X(8, 3, 9) X(16, 2, 12) X(16, 3, 9) X(32, 2, 12) X(32, 3, 9) X(32, 4, 8) X(64, 2, 12) X(64, 3, 9) X(64, 4, 8) \
   X(256, 1, 6) X(256, 2, 5) X(256, 4, 3) X(512, 1, 3) X(512, 3, 2) X(512, 4, 2)
 
-// The same with tables, of adaln_uniform: X(threads, packs, rows, fetch, blocks).
-#define ADALN_TABLES_LAYOUTS(X)                                                                                 \
-  X(8, 2, 1, kEarly, 7) X(8, 2, 4, kEarly, 4) X(8, 3, 1, kEarly, 5) X(8, 3, 2, kEarly, 4) X(16, 1, 4, kEarly, 6)  \
-  X(16, 3, 1, kEarly, 5) X(16, 3, 2, kEarly, 4) X(32, 1, 4, kEarly, 6) X(32, 2, 1, kEarly, 7)                     \
-  X(32, 2, 2, kEarly, 5) X(32, 2, 4, kEarly, 4) X(32, 3, 1, kEarly, 5) X(32, 3, 2, kEarly, 4)                     \
-  X(128, 2, 1, kEarly, 7) X(128, 2, 2, kEarly, 6) X(256, 1, 1, kEarly, 6) X(256, 2, 1, kEarly, 4)                 \
-  X(256, 2, 2, kEarly, 3) X(256, 3, 2, kEarly, 2) X(256, 4, 2, kHalf, 2) X(512, 2, 1, kEarly, 2)                  \
-  X(512, 3, 1, kEarly, 1) X(512, 3, 2, kEarly, 1) X(512, 4, 1, kEarly, 1) X(512, 4, 1, kAhead, 2)
+// The same with tables or a gated residual, of adaln_uniform: X(kind, threads, packs, rows, fetch, blocks).
+#define ADALN_PACK_LAYOUTS(X)                                                                        \
+  X(kTables, 8, 2, 1, kEarly, 7) X(kTables, 8, 2, 4, kEarly, 4) X(kTables, 8, 3, 1, kEarly, 5)       \
+  X(kTables, 8, 3, 2, kEarly, 4) X(kTables, 16, 1, 4, kEarly, 6) X(kTables, 16, 3, 1, kEarly, 5)     \
+  X(kTables, 16, 3, 2, kEarly, 4) X(kTables, 32, 1, 4, kEarly, 6) X(kTables, 32, 2, 1, kEarly, 7)    \
+  X(kTables, 32, 2, 2, kEarly, 5) X(kTables, 32, 2, 4, kEarly, 4) X(kTables, 32, 3, 1, kEarly, 5)    \
+  X(kTables, 32, 3, 2, kEarly, 4) X(kTables, 128, 2, 1, kEarly, 7) X(kTables, 128, 2, 2, kEarly, 6)  \
+  X(kTables, 256, 1, 1, kEarly, 6) X(kTables, 256, 2, 1, kEarly, 4) X(kTables, 256, 2, 2, kEarly, 3) \
+  X(kTables, 256, 3, 2, kEarly, 2) X(kTables, 256, 4, 2, kHalf, 2) X(kTables, 512, 2, 1, kEarly, 2)  \
+  X(kTables, 512, 3, 1, kEarly, 1) X(kTables, 512, 3, 2, kEarly, 1) X(kTables, 512, 4, 1, kEarly, 1) \
+  X(kTables, 512, 4, 1, kAhead, 2) X(kGated, 128, 2, 1, kEarly, 5) X(kGated, 256, 1, 2, kEarly, 4)   \
+  X(kGated, 256, 3, 1, kHalf, 2) X(kGated, 256, 4, 1, kHalf, 1) X(kGated, 512, 1, 2, kEarly, 2)      \
+  X(kGated, 512, 2, 1, kHalf, 1)
 
-// The same by accesses of 4 bytes (kWord): X(kind, threads, packs, rows, fetch, blocks). Those of is_of_elements are compiled for
-// accesses of one element of 2 bytes as well.
+// The same by accesses of 4 bytes (kWord). Those of is_of_elements are compiled for accesses of one element of 2 bytes as well.
 #define ADALN_WORD_LAYOUTS(X)                                                                          \
   X(kAlone, 8, 3, 1, kEarly, 10) X(kAlone, 8, 3, 2, kEarly, 9) X(kAlone, 16, 4, 1, kEarly, 9)          \
   X(kAlone, 16, 4, 2, kEarly, 8) X(kAlone, 16, 6, 1, kEarly, 9) X(kAlone, 16, 6, 2, kEarly, 7)         \
@@ -244,6 +248,18 @@ constexpr UniformTuning kUniformTuning[] = {
     {16, kTables, 0, 1536, 1000, {512, 3, 1}, {512, 4, 1, kAhead}},
     {16, kTables, 0, 1536, kAny, {512, 3, 1}, {512, 3, 2}},
     {16, kTables, 0, 2048, kAny, {512, 4, 1}, {512, 4, 1, kAhead}},
+    // Gated, of 150 MB, whose copy takes 36.9 (before, in groups or by adaln_rows): in common 2048 38.5 (38.9), 4096 39.3 (41.0), 4480
+    // 40.8 (49.3), 5120 40.1 (48.0), 6144 39.4 (50.5), 7168 40.8 (51.5), 8192 40.8 (51.8); each 4096 36.6 (37.9), 5120 37.1 (38.8),
+    // 6144 36.8 (45.7), 8192 37.8 (43.2); of fewer rows 976 x 2048 5.7 (7.5), 390 x 5120 6.4 (7.8), 223 x 5120 each 5.6 (7.0). Many of
+    // 3072 are in groups: 38.8, by 256 x 3 39.1.
+    {16, kGated, 0, 128, kAny, {}, {}},
+    {16, kGated, 0, 256, kAny, {128, 2, 1}, {256, 1, 2}},
+    {16, kGated, 0, 384, 2500, {512, 2, 1, kHalf}, {256, 3, 1, kHalf}},
+    {16, kGated, 0, 384, kAny, {512, 2, 1, kHalf}, {}},
+    {16, kGated, 0, 512, kAny, {512, 2, 1, kHalf}, {512, 1, 2}},
+    {16, kGated, 0, 640, kAny, {512, 2, 1, kHalf}, {256, 4, 1, kHalf}},
+    {16, kGated, 0, 768, kAny, {512, 2, 1, kHalf}, {512, 2, 1, kHalf}},
+    {16, kGated, 0, 1024, kAny, {256, 4, 1, kHalf}, {256, 4, 1, kHalf}},
     // Rows that are no whole number of 16 bytes. H200, bf16, us (before, by elements or in phases). By words, a scale and a shift in
     // common: 588235 x 34 26.5 (75.5), 79365 x 252 21.2 (26.8), 19960 x 1002 23.4 (27.1), 6662 x 3002 24.5 (30.2), 2855 x 7004 27.3
     // (32.1), 1320 x 15148 31.2 (41.3); with tables 158730 x 126 23.0 (40.8), 39840 x 502 24.5 (28.1), 2855 x 7004 32.9 (36.6), 1666 x
@@ -551,9 +567,9 @@ constexpr bool tables_are_sound() {
         return l.threads == other.threads && l.packs == other.packs && l.rows == other.rows && l.fetch == other.fetch &&
                l.threads * l.packs >= row.packs;
       };
-#define ADALN_SAME(THREADS, PACKS, ROWS, FETCH, BLOCKS) \
-  compiled = compiled || (row.access == 16 && row.kind == kTables && same({THREADS, PACKS, ROWS, FETCH}));
-      ADALN_TABLES_LAYOUTS(ADALN_SAME)
+#define ADALN_SAME(KIND, THREADS, PACKS, ROWS, FETCH, BLOCKS) \
+  compiled = compiled || (row.access == 16 && row.kind == KIND && same({THREADS, PACKS, ROWS, FETCH}));
+      ADALN_PACK_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
       const bool of_elements = row.access == kElement || (row.access == kWord && row.packs <= kElementsAsWords);
       const bool narrow = row.access != 16 && (!of_elements || is_of_elements(l));
