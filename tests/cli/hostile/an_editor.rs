@@ -1,16 +1,12 @@
 //! An editor that writes into installs while commands replace or remove them: every edit that it was told is written
-//! lies in the test or in a backup afterwards. `KERNELS_ATTACKS` is the number of runs of each test.
+//! lies in the install or in a backup afterwards. `KERNELS_ATTACKS` is the number of runs of each random test.
 
 use super::*;
 
-const AGENTS: [&str; 5] = ["claude", "codex", "opencode", "cursor", "copilot"];
-
-fn host(agent: &str) -> &str {
-    if agent == "copilot" { "github" } else { agent }
-}
+const AGENTS: [&str; 3] = ["claude", "codex", "opencode"];
 
 fn dest(test: &Test, agent: &str) -> PathBuf {
-    test.at(&format!(".{}/skills/demo", host(agent)))
+    test.at(&format!(".{agent}/skills/demo"))
 }
 
 /// How often each attack is made.
@@ -32,43 +28,48 @@ pub fn is_kept(install: &Path, file: &str, line: &str) -> bool {
     trees.iter().any(|tree| fs::read_to_string(tree.join(file)).is_ok_and(|text| text.contains(line)))
 }
 
-/// The editor starts as soon as the first install is gone: its edits land behind the plan and before their turn.
+/// A line is appended to every install that is there, before and after each call of a command that can change
+/// something: behind its plan, between two installs' turns, and between a tree's check and its move.
 #[test]
-fn appends_while_remove_runs_over_several_agents() {
-    let mut edits = 0;
-    for n in 0..attacks() {
-        let test = Test::hostile();
-        let agents = &AGENTS[..[2, 5][n % 2]];
-        let flags: Vec<String> = agents.iter().map(|agent| format!("--{agent}")).collect();
-        test.ok(&format!("skills add V1 {}", flags.join(" ")));
-        let done = AtomicBool::new(false);
-        let saved = thread::scope(|scope| {
-            let editor = scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) && agents.iter().all(|agent| dest(&test, agent).exists()) {
-                    std::hint::spin_loop();
-                }
-                let left = agents.iter().filter(|agent| append(&dest(&test, agent).join("SKILL.md"), "my edit\n"));
-                left.collect::<Vec<_>>()
-            });
-            let ran = test.run("skills remove demo");
-            ran.expect_any(&[0, 3]);
-            done.store(true, Ordering::Relaxed);
-            let saved = editor.join().unwrap();
-            if ran.code == 3 {
-                ran.expect(3, &["edited while it was being removed", "M SKILL.md"]);
-            }
-            saved
-        });
-        for agent in &saved {
-            assert!(is_kept(&dest(&test, agent), "SKILL.md", "my edit"), "run {n}: the edit for {agent} is lost");
-        }
-        edits += saved.len();
-        for agent in agents {
-            assert!(area(&test.at(&format!(".{}", host(agent)))).iter().all(|entry| entry == "backups"));
-        }
+fn appends_at_each_call() {
+    if skipped() {
+        return;
     }
-    assert!(edits > 0, "no edit was made in time");
-    println!("{edits} edits in {} runs", attacks());
+    let agents = &AGENTS[..2];
+    let add = "skills add sources/demo --claude --codex --force";
+    for (typed, stops_for_edits) in [("skills remove demo", true), ("skills update", true), (add, false)] {
+        let test = Test::hostile();
+        test.write_skill("sources/demo", 1);
+        test.ok("skills add sources/demo --claude --codex");
+        test.write_skill("sources/demo", 2);
+        test.keep();
+        let (mut edits, mut noticed) = (0, 0);
+        for at in 0.. {
+            test.reset();
+            let (mut stops, mut saved) = (0, Vec::<&str>::new());
+            let ran = test.watched(typed, Plan::changing(Fault::None, false), &mut || {
+                if stops == at {
+                    let edit = |agent: &&&str| append(&dest(&test, agent).join("SKILL.md"), "my edit\n");
+                    saved.extend(agents.iter().filter(edit));
+                }
+                stops += 1;
+            });
+            assert!(matches!(ran.code, Some(0 | 3)), "{typed}, {at}: {ran:#?}");
+            for agent in &saved {
+                assert!(is_kept(&dest(&test, agent), "SKILL.md", "my edit"), "{typed}, {at}: {agent}'s edit is lost");
+            }
+            for agent in agents {
+                assert!(area(&test.at(&format!(".{agent}"))).iter().all(|entry| entry == "backups" || entry == "base"));
+            }
+            edits += saved.len();
+            noticed += usize::from(ran.code == Some(3) && ran.err.contains("M SKILL.md"));
+            if stops <= at {
+                break;
+            }
+        }
+        assert!(edits > 0 && (noticed > 0) == stops_for_edits, "{typed}: {edits} edits, {noticed} noticed");
+        println!("{typed}: {edits} edits, of which {noticed} runs took notice");
+    }
 }
 
 /// Lines that an editor was told are written, and where each is until it has been seen in a backup.
@@ -101,7 +102,7 @@ impl Edits {
     fn run(&mut self, typed: &str, number: usize) {
         let plan: Vec<_> = (0..3)
             .map(|n| {
-                let (agent, pause) = (*self.random.pick(&AGENTS[..3]), self.random.below(12_000) as u64);
+                let (agent, pause) = (*self.random.pick(&AGENTS), self.random.below(12_000) as u64);
                 (Duration::from_micros(pause), agent, self.random.below(4), format!("edit-{number}-{n}\n"))
             })
             .collect();
@@ -125,7 +126,7 @@ impl Edits {
         let text = |tree: &Path| -> String {
             picture(tree).values().map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).collect()
         };
-        for agent in &AGENTS[..3] {
+        for agent in &AGENTS {
             let here = text(&dest(&self.test, agent));
             let kept: String =
                 list(&self.test.at(&format!(".{agent}/.kernels/backups"))).iter().map(|b| text(b)).collect();

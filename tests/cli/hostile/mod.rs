@@ -21,6 +21,8 @@ use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use serde_json::{Value, json};
 
+use crate::interrupt::skipped;
+use crate::interrupt::trace::{Fault, Plan};
 use crate::support::random::Random;
 use crate::support::{self, Picture, Ran, Test, area, list, names, not_run, number, picture, program, skill_md, write};
 

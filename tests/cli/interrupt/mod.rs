@@ -9,3 +9,5 @@ mod scenarios;
 mod sweep;
 pub mod trace;
 mod world;
+
+pub use scenarios::skipped;
