@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::yaml::yaml;
-use crate::support::{Test, executable, report, write};
+use crate::support::{Test, executable, exists, report, wait_until, write};
 use kernels::bench::BenchReport;
 use kernels::compile::{Accesses, Build, Kernel, Target, Unit};
 use kernels::evidence::{self, Texts};
@@ -739,7 +739,7 @@ fn a_job_that_publishes_has_a_step_a_project_and_is_for_projects_that_can_be_pub
 const SLOW_NVCC: &str = r#"#!/bin/sh
 case "$*" in
 *--version*) echo "Cuda compilation tools, release 13.0, V13.0.88" ;;
-*) read word < "${0%/*}/word" ;;
+*) : > "${0%/*}/begun"; read word < "${0%/*}/word" ;;
 esac
 "#;
 
@@ -762,7 +762,7 @@ fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe(
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         if json {
-            std::thread::sleep(std::time::Duration::from_secs(3));
+            wait_until("a compiler runs", || exists(bin.join("begun")));
         } else {
             // Each line comes as its check ends, while the build goes on.
             let first: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();

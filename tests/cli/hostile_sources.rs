@@ -90,13 +90,12 @@ fn all_answers_together_have_one_limit_of_time() {
     let index = json!({"skills": [{"name": "page", "description": "d", "files": files}]});
     site.put("/.well-known/skills/index.json", index.to_string());
     for file in &files {
-        site.put(&format!("/.well-known/skills/page/{file}"), "x");
+        let slow = Answer { body: b"x".to_vec(), after: Duration::from_millis(10), ..Answer::default() };
+        site.answer(&format!("/.well-known/skills/page/{file}"), slow);
     }
     let mut command = test.command();
     command.env("KERNELS_FETCH_SECONDS", "0.4").args(["skills", "add", &site.url(""), "--claude", "-y"]);
-    let start = Instant::now();
     assert_eq!(Ran::of(&mut command).code, 1);
-    assert!(start.elapsed() < Duration::from_secs(10));
     assert!(site.asked().len() < 150, "{} answers", site.asked().len());
 }
 

@@ -13,7 +13,7 @@ use crate::support::{Test, exists, write_skill};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// `kernels` on a pseudo-terminal.
 struct Terminal {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::site::{Answer, Repository, Site};
+use crate::support::site::{Answer, NEVER, Repository, Site};
 use crate::support::{self, Ran, Test, exists, list, picture, snapshot, tree, write_skill};
 
 /// A repository with the skills `review` and `release` in `skills/`.
@@ -397,14 +397,14 @@ fn a_server_that_lies_is_not_followed() {
 fn a_slow_server_is_given_up() {
     let (test, site) = (Test::new(), Site::new());
     for path in ["/demo.skill", "/x.git/info/refs?service=git-upload-pack"] {
-        site.answer(path, Answer { never: true, ..Answer::default() });
+        site.answer(path, Answer { after: NEVER, ..Answer::default() });
     }
     for path in ["/demo.skill", "/x.git"] {
         let start = Instant::now();
         let mut command = test.command();
         command.env("KERNELS_FETCH_SECONDS", "0.3").args(["skills", "add", &site.url(path), "--claude", "-y"]);
         assert_eq!(Ran::of(&mut command).code, 1);
-        assert!(start.elapsed() < Duration::from_secs(10), "{path}");
+        assert!(start.elapsed() < NEVER, "{path}");
     }
 }
 
@@ -551,7 +551,7 @@ fn hostile_archives_are_refused() {
 fn a_killed_run_leaves_nothing_that_stays() {
     let (test, _repository) = with_repository();
     let site = Site::new();
-    site.answer("/slow.skill", Answer { never: true, ..Answer::default() });
+    site.answer("/slow.skill", Answer { after: NEVER, ..Answer::default() });
     let temporary = test.root().join("tmp");
     fs::create_dir(&temporary).unwrap();
     let command = |source: &str| {
@@ -559,7 +559,7 @@ fn a_killed_run_leaves_nothing_that_stays() {
         command.env("TMPDIR", &temporary).args(["skills", "add", source, "-s", "review", "--claude", "-y"]);
         command
     };
-    Ran::killed_after(&mut command(&site.url("/slow.skill")), Duration::from_millis(200));
+    Ran::killed_when(&mut command(&site.url("/slow.skill")), || !list(&temporary).is_empty());
     assert_eq!(list(&temporary).len(), 1);
     for delay in [5, 10, 15, 20, 25, 30, 40, 50] {
         Ran::killed_after(&mut command("acme/skills"), Duration::from_millis(delay));

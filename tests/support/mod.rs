@@ -237,6 +237,13 @@ impl Ran {
         running.kill();
     }
 
+    /// The same, as soon as something holds.
+    pub fn killed_when(command: &mut Command, holds: impl FnMut() -> bool) {
+        let mut running = Self::start(command, Stdio::null());
+        wait_until("what the command is killed at", holds);
+        running.kill();
+    }
+
     /// In a process group of its own, so that what it starts can be killed with it.
     fn start(command: &mut Command, stdout: Stdio) -> Running {
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).process_group(0);

@@ -24,11 +24,14 @@ pub struct Answer {
     pub to: Option<String>,
     /// The connection ends after half of the body.
     pub cut: bool,
-    /// Nothing is answered for as long as the test runs.
-    pub never: bool,
+    /// The time until it is answered.
+    pub after: Duration,
     /// The body again and again: to a client, without an end.
     pub endless: bool,
 }
+
+/// Longer than a test asks.
+pub const NEVER: Duration = Duration::from_secs(60);
 
 /// So many bytes stand for an answer without an end. Tests' homes lie in memory.
 const ENDLESS: usize = 256 << 20;
@@ -73,9 +76,7 @@ impl Site {
 
 fn send(page: Option<Answer>, stream: &mut TcpStream) -> io::Result<()> {
     let Some(page) = page else { return stream.write_all(&answer("404 Not Found", "", "")) };
-    if page.never {
-        thread::sleep(Duration::from_secs(60));
-    }
+    thread::sleep(page.after);
     if page.endless {
         stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
         // A client that takes it all is to fail the test, and not to fill the machine's memory.
