@@ -4,6 +4,7 @@ pub mod arch;
 pub mod bundle;
 pub(crate) mod dir;
 pub(crate) mod disk;
+pub(crate) mod git;
 pub(crate) mod http;
 pub(crate) mod lease;
 pub(crate) mod repo;

@@ -395,7 +395,8 @@ pub(crate) struct Pack {
     /// With --as claude-plugin or codex-plugin, who publishes it [default: the skill's metadata.author]
     #[arg(long, value_name = "NAME", requires = "layouts")]
     pub(crate) owner: Option<String>,
-    /// What to write [default: NAME.skill in the current folder, or with --as the folder NAME-plugin]
+    /// What to write [default: NAME.skill, or with --as the folder NAME-plugin, in the current folder; beside the skill where
+    /// that is the skill's]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
     /// Replace a different archive that is already there

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::batch::Batch;
-use super::failure::Usage;
+use super::failure::{self, Usage};
 use super::{elsewhere, offered, target};
 use crate::agent::{Machine, Scope, table};
 use crate::base::plural;
@@ -15,7 +15,7 @@ use crate::cli::agents::Agents;
 use crate::cli::skills;
 use crate::install::apply::{self, Done};
 use crate::install::manifest::{self, Manifest};
-use crate::install::pins::Pins;
+use crate::install::pins::{self, Pins};
 use crate::install::plan;
 use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
@@ -112,6 +112,7 @@ pub(crate) fn install(
     output: Output,
 ) -> Result<(Value, usize)> {
     show_findings(skill, output);
+    let mut not_pinned = None;
     let (done, recovered, notes) = if dry_run {
         let plan = plan::plan(machine, skill, places, options);
         if !plan.refused.is_empty() {
@@ -120,14 +121,21 @@ pub(crate) fn install(
         let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
         (done, Vec::new(), plan.notes)
     } else {
-        let in_project = places.iter().any(|place| place.scope == Scope::Project) && skill.source.address().is_some();
-        if in_project {
+        let in_project = places.iter().any(|place| place.scope == Scope::Project);
+        if in_project && skill.source.address().is_some() {
             // A lock that cannot be read stops the command before anything is changed.
             Pins::read(machine.project())?;
         }
-        let outcome = apply::install(machine, skill, places, options)?;
+        let mut outcome = apply::install(machine, skill, places, options)?;
         if in_project {
-            Pins::add(machine.project(), skill)?;
+            match Pins::add(machine.project(), skill) {
+                Ok(note) => outcome.notes.extend(note),
+                Err(error) => {
+                    let why = failure::message(&error);
+                    not_pinned =
+                        Some(format!("{} is installed, and {} was not changed: {why}", skill.name, pins::FILE));
+                }
+            }
         }
         (outcome.done, outcome.recovered, outcome.notes)
     };
@@ -150,6 +158,7 @@ pub(crate) fn install(
         "steps": done.iter().map(|done| step_json(skill, done)).collect::<Vec<_>>(),
         "recovered": recovered,
         "notes": notes,
+        "not_pinned": not_pinned,
         "findings": skill.findings,
     });
     Ok((report, done.iter().filter(|done| done.step.action.changes_anything()).count()))

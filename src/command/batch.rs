@@ -29,6 +29,7 @@ impl Batch {
         match outcome.map_err(anyhow::Error::downcast::<Refusal>) {
             Ok((report, changes)) => {
                 self.failed.extend(conflicts(&report));
+                self.failed.extend(report["not_pinned"].as_str().map(str::to_owned));
                 self.reports.push(report);
                 self.changes += changes;
             }

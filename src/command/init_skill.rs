@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -11,6 +12,7 @@ use super::failure::Usage;
 use crate::agent::Machine;
 use crate::base::dir::Dir;
 use crate::base::disk::unique;
+use crate::base::text::for_shell;
 use crate::cli::skills;
 use crate::install::{Refusal, place};
 use crate::report::{Output, style};
@@ -43,10 +45,12 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::InitSkill, output: Outp
         let hint = place::hint(&error);
         return Err(error).with_context(|| format!("cannot write {}{hint}", path.display()));
     }
-    let shown = machine.show(&folder);
+    let shown = folder.strip_prefix(&machine.cwd).unwrap_or(&folder);
+    let named = if shown.is_relative() { Path::new(".").join(shown) } else { shown.to_path_buf() };
+    let (shown, named) = (for_shell(shown), for_shell(&named));
     output.line(format!("  {} {}", style::good("wrote"), machine.show(&path)));
     output.line(style::faint(format!(
-        "edit it; `kernels skills validate {shown}` checks, `kernels skills add ./{shown}` installs"
+        "edit it; `kernels skills validate {shown}` checks, `kernels skills add {named}` installs"
     )));
     output.json(&json!({ "name": name, "path": path.to_string_lossy() }));
     Ok(ExitCode::SUCCESS)

@@ -1,12 +1,12 @@
 //! `kernels skills pack --as`.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
+use super::pack::output_path;
 use crate::cli::skills;
 use crate::install::Refusal;
 use crate::report::{Output, style};
@@ -17,7 +17,7 @@ use crate::skill::tree::Tree;
 /// Writes the folder in one step if nothing is there. An equal folder is left as it is.
 pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
     let tree = plugin::tree(skill, &arguments.layouts, arguments.owner.as_deref())?;
-    let path = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-plugin", skill.name)));
+    let path = output_path(arguments, &format!("{}-plugin", skill.name))?;
     if fs::symlink_metadata(&path).is_ok() {
         if Tree::read(&path).ok() != Some(tree.clone()) {
             let advice = "move it away, or choose another folder with -o";

@@ -42,6 +42,9 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     for install in &mut targets {
         install.link_is_ours |= all.iter().any(|i| i.path == install.path && i.link_is_ours);
     }
+    if arguments.all {
+        targets.retain(is_ours);
+    }
     for name in &names {
         let finished = recovered.iter().any(|r| r.path.file_name().is_some_and(|n| n == name.as_str()));
         // `--check` asks whether it is gone.
@@ -50,16 +53,30 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
         }
     }
     let options = Options { force: arguments.force, ..Options::default() };
-    let Removed { removals, put_back, mut notes } = if looking.is_only() {
+    let Removed { removals, put_back, notes } = if looking.is_only() {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
-    // What was removed for the user alone was not pinned by this project.
-    let of_project = !arguments.targets.global || !arguments.targets.dest.is_empty();
-    if !looking.is_only() && of_project {
-        notes.extend(forget(machine, &names).err().map(|error| format!("{error:#}")));
-    }
+    // What was removed elsewhere was not pinned by this project.
+    let project = machine.project().canonicalize()?;
+    let of_project = |name: &String| {
+        let gone = removals.iter().filter(|removal| removal.install.name == *name);
+        recovered.iter().any(|one| one.path.starts_with(&project))
+            || gone
+                .map(|removal| &removal.install)
+                .any(|one| one.scope != Scope::User && one.path.starts_with(&project))
+    };
+    let failed: Vec<String> = if looking.is_only() {
+        Vec::new()
+    } else {
+        let names: Vec<String> = names.into_iter().filter(of_project).collect();
+        let unpinned = forget(machine, &names).err();
+        unpinned
+            .map(|error| format!("it is removed, and still pinned: {}", failure::message(&error)))
+            .into_iter()
+            .collect()
+    };
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));
     }
@@ -78,15 +95,18 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
         "recovered": recovered,
         "notes": notes,
     });
-    let pending = failure::pending(removals.len(), looking);
-    Ok(failure::end(report, put_back, &pending, output))
+    let failed = [failed, failure::pending(removals.len(), looking)].concat();
+    Ok(failure::end(report, put_back, &failed, output))
+}
+
+fn is_ours(install: &Install) -> bool {
+    install.has_receipt() || install.link_is_ours
 }
 
 /// The names of what kernels installed at these places.
 fn ours(places: &[Place]) -> Vec<String> {
-    let ours = |install: &Install| install.has_receipt() || install.link_is_ours;
     let mut names: Vec<String> =
-        discover::installs(places, &[]).into_iter().filter(ours).map(|install| install.name).collect();
+        discover::installs(places, &[]).into_iter().filter(is_ours).map(|install| install.name).collect();
     names.sort();
     names.dedup();
     names

@@ -37,7 +37,7 @@ pub(crate) fn rows(machine: &Machine, installs: Vec<Install>) -> Vec<Row> {
     installs
         .into_iter()
         .map(|install| {
-            let offer = install.offer();
+            let offer = install.offer(machine);
             let judged = install.judge(offer.as_ref().ok());
             let declared = install.scope == Scope::Project && manifest.has_source(&install.name);
             let fork = if declared { None } else { install.fork(&judged) };

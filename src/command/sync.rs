@@ -11,7 +11,7 @@ use super::elsewhere;
 use crate::agent::Machine;
 use crate::cli::skills;
 use crate::install::manifest::{self, FILE, Manifest, Offer, Wanted};
-use crate::install::pins::Pin;
+use crate::install::pins::{self, Pin, Pins};
 use crate::install::step::Options;
 use crate::remote::Fetcher;
 use crate::report::{Output, style};
@@ -28,12 +28,20 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Sync, output: Output) -
         return Ok(ExitCode::SUCCESS);
     }
     let manifest = match Manifest::read(machine)? {
-        None => Manifest::of_pins(machine)?,
+        None => {
+            for name in Pins::read(machine.project())?.unread() {
+                let note =
+                    format!("{}: the source of {name} is of no kind that kernels fetches; left alone", pins::FILE);
+                output.note(format!("{} {note}", style::warning("note:")));
+            }
+            Manifest::of_pins(machine)?
+        }
         there => there,
     };
     let manifest = manifest.with_context(|| {
         format!(
-            "there is no {}, and no skills-lock.json beside it; `kernels skills sync --init` writes one from what is installed",
+            "there is no {}, and no skills-lock.json beside it that pins a skill; `kernels skills sync --init` writes one from what \
+             is installed",
             path.display()
         )
     })?;

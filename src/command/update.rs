@@ -82,7 +82,7 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Update, output: Output)
         let shown = machine.show(&install.path);
         let offer = match install.address() {
             Some(from) => elsewhere.offer(install, &from, output),
-            None => install.offer(),
+            None => install.offer(machine),
         };
         let offer = match offer {
             Ok(offer) => offer,

@@ -147,7 +147,7 @@ fn install_locked(
     let base = OnceLock::new();
     let staged = together(plan.steps.into_iter().map(folders).collect(), |(step, created)| {
         let area = Area::of(&step.place.folder).held(&locks)?;
-        prepare(skill, &base, &area, step, created)
+        prepare(machine, skill, &base, &area, step, created)
     });
     let mut outcome = Outcome { done: Vec::new(), recovered, notes: plan.notes };
     outcome.done = swap_in(skill, all_or_none(staged)?, &mut outcome.notes)?;
@@ -235,6 +235,7 @@ fn refuse(plan: &Plan) -> Result<()> {
 /// Stages one step; a link that cannot be made becomes a copy, or nothing where a copy is not
 /// allowed.
 fn prepare(
+    machine: &Machine,
     skill: &Skill,
     base: &OnceLock<Vec<u8>>,
     area: &Held,
@@ -264,7 +265,7 @@ fn prepare(
         return Ok(Prepared { step, transaction: None, note });
     }
     let folder = step.place.folder.clone();
-    let source = recordable(&skill.source, &folder, step.place.project().as_deref());
+    let source = recordable(&skill.source, &folder, step.place.project(machine).as_deref());
     let tree = match &step.action {
         Action::Merge { tree, .. } => tree,
         _ => &skill.tree,

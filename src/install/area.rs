@@ -202,13 +202,15 @@ impl Held {
         }
     }
 
-    /// Deletes the oldest backups of a skill beyond [`KEPT`], and returns them.
-    pub(super) fn prune(&self, skill: &str) -> Vec<PathBuf> {
+    /// Deletes the oldest backups of a skill beyond [`KEPT`], and returns them. The one just made stays. A clock that was ahead, or
+    /// a clone, may have left others with a later time: these count as the oldest.
+    pub(super) fn prune(&self, skill: &str, made: &Path) -> Vec<PathBuf> {
         let Ok(backups) = self.root().and_then(|root| root.dir(BACKUPS)) else {
             return Vec::new();
         };
         let mut all = ages(&backups, skill);
-        all.sort();
+        let now = stamp();
+        all.sort_by_cached_key(|(age, name)| (made.ends_with(name), age.0 <= now, age.clone(), name.clone()));
         all.truncate(all.len().saturating_sub(KEPT));
         let gone = all.into_iter().map(|(_, name)| name).filter(|name| backups.delete(name).is_ok());
         gone.map(|name| backups.path().join(name)).collect()
@@ -227,7 +229,7 @@ impl Held {
         };
         let from = if from.is_empty() { ITSELF } else { from };
         let record = if alone { String::new() } else { format!("{FROM}{from}") };
-        let stamp = super::receipt::now().replace(['-', ':'], "");
+        let stamp = stamp();
         // Behind those of the same second, so that names sort by age.
         let taken = ages(&backups, skill).into_iter().filter(|((time, _), _)| *time == stamp);
         let first = taken.map(|((_, number), _)| number + 1).max().unwrap_or(1);
@@ -245,6 +247,11 @@ impl Held {
         }
         Err(io::Error::other(format!("{} is full of backups", backups.path().display())))
     }
+}
+
+/// The time in the name of a backup that is made now.
+fn stamp() -> String {
+    super::receipt::now().replace(['-', ':'], "")
 }
 
 /// The names of the changes in an area.

@@ -7,11 +7,12 @@
 use std::cell::OnceCell;
 use std::io::Cursor;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::area::Area;
 use super::kept;
 use super::receipt::Receipt;
+use crate::base::git::git_in;
 use crate::skill::archive::{self, MAX_ARCHIVE};
 use crate::skill::digest::Digest;
 use crate::skill::path::RelPath;
@@ -67,10 +68,7 @@ impl<'a> Base<'a> {
 
     /// What git answers; nothing is fetched, also where the clone is a partial one.
     fn git(&self, arguments: &[&str]) -> Option<Vec<u8>> {
-        let mut command = Command::new("git");
-        command.arg("-C").arg(self.folder).args(["-c", "protocol.allow=never"]).args(arguments);
-        command.env("GIT_NO_LAZY_FETCH", "1").stdin(Stdio::null()).stderr(Stdio::null());
-        let output = command.output().ok()?;
+        let output = git_in(self.folder).args(arguments).stderr(Stdio::null()).output().ok()?;
         output.status.success().then_some(output.stdout)
     }
 }

@@ -53,7 +53,7 @@ impl Install {
 
     /// The skill to compare with: the embedded one, or the folder or archive it was installed from. An error says why
     /// there is none.
-    pub(crate) fn offer(&self) -> Result<Skill, String> {
+    pub(crate) fn offer(&self, machine: &Machine) -> Result<Skill, String> {
         let bundled = |otherwise: String| Skill::bundled(&self.name).map_err(|_| otherwise);
         let not_there = || "this version of kernels does not contain it".to_owned();
         let path = match Receipt::read(&self.real()).map(|receipt| self.source(&receipt)) {
@@ -62,7 +62,7 @@ impl Install {
             Err(error @ ReceiptError::Later(_)) => return bundled(error.to_string()),
             Err(error) => return bundled(format!("{error}; {RENEW}")),
             Ok(Source::Folder { path } | Source::Archive { path }) => path,
-            Ok(Source::Remote { .. }) => return self.itself().map_err(|error| format!("{error:#}")),
+            Ok(Source::Remote { .. }) => return self.itself(machine).map_err(|error| format!("{error:#}")),
         };
         let again = "`kernels skills add PATH` compares and updates it";
         let named = path.ok_or_else(|| {
@@ -74,7 +74,7 @@ impl Install {
         if self.scope != Scope::User {
             // A project's receipt may come from anybody with the project; it must not make us read files
             // elsewhere on this machine.
-            let project = self.place().project().and_then(|project| project.canonicalize().ok());
+            let project = self.place().project(machine).and_then(|project| project.canonicalize().ok());
             let inside = project.is_some_and(|project| path.starts_with(project));
             if !inside {
                 return Err(format!("its receipt names {}, which is outside the project; {again}", path.display()));
@@ -94,11 +94,11 @@ impl Install {
 
     /// The skill itself, where it came from elsewhere, is as it was installed, and as the project pins it: nothing is fetched
     /// to look at it.
-    fn itself(&self) -> anyhow::Result<Skill> {
+    fn itself(&self, machine: &Machine) -> anyhow::Result<Skill> {
         let receipt = Receipt::read(&self.real())?;
         let tree = Tree::read(&self.real())?;
         if self.scope == Scope::Project {
-            let project = self.place().project().unwrap_or_default();
+            let project = self.place().project(machine).unwrap_or_default();
             match Pins::read(&project)?.get(&self.name) {
                 Some(pin) if pin.is(receipt.tree, &tree) => {}
                 Some(_) => bail!("{} pins another state; `kernels skills sync` installs that", pins::FILE),

@@ -151,7 +151,7 @@ impl Manifest {
     fn elsewhere(&self, machine: &Machine, name: &str, from: Address) -> Offer {
         let installs = discover::installs(&discover::all_places(machine, &[Scope::Project]), &[name.to_owned()]);
         let mut copies = installs.iter().filter(|install| install.address().is_some_and(|there| from.covers(&there)));
-        match copies.find_map(|install| install.offer().ok()) {
+        match copies.find_map(|install| install.offer(machine).ok()) {
             Some(skill) => Offer::Here(Box::new(skill)),
             None => Offer::Elsewhere { pin: self.pins.get(name).filter(|pin| from.covers(&pin.from)), from },
         }

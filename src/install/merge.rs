@@ -150,6 +150,9 @@ fn one(
     let mut merged = TextMerge::from_lines(before.as_str(), mine.as_str(), new.as_str());
     let version = skill.version.as_deref().unwrap_or("new");
     merged.labels("installed", "your edit", &format!("{} {version}", skill.name));
-    let content = merged.to_string().into_bytes().into();
-    (Some(Entry { executable, content }), merged.is_conflicted())
+    let mut content = merged.to_string();
+    if text::with_lf(&theirs.content).is_some() {
+        content = content.replace('\n', "\r\n");
+    }
+    (Some(Entry { executable, content: content.into_bytes().into() }), merged.is_conflicted())
 }

@@ -24,9 +24,13 @@ const VERSION: u64 = 1;
 /// ASCII as JavaScript's `localeCompare` orders it, but for letters, whose case counts last.
 const ORDER: &str = " _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// The entries, as they are in the file.
-#[derive(Debug, Default)]
-pub(crate) struct Pins(Map<String, Value>);
+/// The file's contents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Pins {
+    skills: Map<String, Value>,
+    /// What others wrote beside them.
+    rest: Map<String, Value>,
+}
 
 /// What a skill of the project must be.
 #[derive(Clone, Debug)]
@@ -49,21 +53,27 @@ impl Pins {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             bytes => bytes.with_context(|| format!("cannot read {}; it must be a regular file", path.display()))?,
         };
-        let whole: Value =
-            serde_json::from_slice(&bytes).with_context(|| format!("{} is not valid", path.display()))?;
-        match (&whole["version"].as_u64(), &whole["skills"]) {
-            (Some(VERSION), Value::Object(skills)) => Ok(Self(skills.clone())),
+        let text = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+        let mut rest: Map<String, Value> =
+            serde_json::from_slice(text).with_context(|| format!("{} is not valid", path.display()))?;
+        match (rest.get("version").and_then(Value::as_u64), rest.get_mut("skills").map(Value::take)) {
+            (Some(VERSION), Some(Value::Object(skills))) => Ok(Self { skills, rest }),
             _ => bail!("{} is not of version {VERSION}, the one known here; upgrade kernels", path.display()),
         }
     }
 
+    /// Entries of kinds that are not read here.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = &String> {
+        self.names().filter(|name| self.get(name).is_none())
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
-        self.0.keys()
+        self.skills.keys()
     }
 
     /// What a skill is pinned to, if it came from elsewhere.
     pub(crate) fn get(&self, name: &str) -> Option<Pin> {
-        let entry = self.0.get(name)?;
+        let entry = self.skills.get(name)?;
         let text = |key: &str| entry[key].as_str();
         let source = text("sourceUrl").or(text("source"))?;
         let repository = |url: String| {
@@ -86,19 +96,25 @@ impl Pins {
         })
     }
 
-    /// Pins the project's copy of a skill to what was installed.
-    pub(crate) fn add(project: &Path, skill: &Skill) -> Result<()> {
-        let Some(entry) = entry(skill) else { return Ok(()) };
+    /// Pins the project's copy of a skill to what was installed. One from here or embedded loses the pin of what it replaced, which
+    /// the note says.
+    pub(crate) fn add(project: &Path, skill: &Skill) -> Result<Option<String>> {
+        let Some(entry) = entry(skill) else {
+            // Where nothing came from elsewhere, it does not matter whether the lock can be read.
+            let Some(pin) = Self::read(project).ok().and_then(|pins| pins.get(&skill.name)) else { return Ok(None) };
+            Self::remove(project, &skill.name)?;
+            return Ok(Some(format!("{FILE} does not pin {} to {} any more", skill.name, pin.from)));
+        };
         let same = |pin: &Pin| pin.digest == Ok(skill.digest) && skill.source.address() == Some(&pin.from);
         if Self::read(project)?.get(&skill.name).is_some_and(|pin| same(&pin)) {
-            return Ok(());
+            return Ok(None);
         }
-        change(project, |pins| drop(pins.0.insert(skill.name.clone(), entry)))
+        change(project, |pins| drop(pins.skills.insert(skill.name.clone(), entry))).map(|()| None)
     }
 
     /// Forgets a skill that is not in the project any more.
     pub(crate) fn remove(project: &Path, name: &str) -> Result<()> {
-        change(project, |pins| drop(pins.0.shift_remove(name)))
+        change(project, |pins| drop(pins.skills.shift_remove(name)))
     }
 }
 
@@ -106,13 +122,13 @@ impl Pin {
     /// Refuses a skill with other contents than were pinned.
     pub(crate) fn check(&self, skill: &Skill) -> Result<()> {
         if !self.is(skill.digest, &skill.tree) {
-            let (pinned, found) = match &self.digest {
-                Ok(tree) => (tree.to_string(), skill.digest.to_string()),
-                Err(npm) => (npm.clone(), npm_digest(&skill.tree)),
+            let (pinned, found, npm) = match &self.digest {
+                Ok(tree) => (tree.to_string(), skill.digest.to_string(), ""),
+                Err(npm) => (npm.clone(), npm_digest(&skill.tree), NPM),
             };
             bail!(
-                "{} of {} is {found}, and {FILE} pins {pinned}; nothing was installed\n`kernels skills add {}` shows what it \
-                 is now, and pins that",
+                "{} of {} is {found}, and {FILE} pins {pinned}; nothing was installed\n{npm}`kernels skills add {}` shows what \
+                 it is now, and pins that",
                 skill.name,
                 self.from,
                 self.from
@@ -142,13 +158,16 @@ fn change(project: &Path, make: impl FnOnce(&mut Pins)) -> Result<()> {
     let locks = Lock::all(vec![root.path().to_path_buf()])?;
     let folder = locks.first().map_or(&root, Lock::folder);
     let mut pins = Pins::read_in(folder)?;
-    let before = pins.0.clone();
+    let before = pins.clone();
     make(&mut pins);
-    if pins.0 == before {
+    if pins == before {
         return Ok(());
     }
-    pins.0.sort_keys();
-    let text = serde_json::to_string_pretty(&json!({ "version": VERSION, "skills": pins.0 }))? + "\n";
+    let Pins { mut skills, mut rest } = pins;
+    skills.sort_keys();
+    rest.entry("version").or_insert(VERSION.into());
+    rest.insert("skills".to_owned(), skills.into());
+    let text = serde_json::to_string_pretty(&rest)? + "\n";
     write(folder, &text).with_context(|| format!("cannot write {}", root.path().join(FILE).display()))
 }
 
@@ -190,6 +209,10 @@ fn entry(skill: &Skill) -> Option<Value> {
     Some(entry)
 }
 
+/// Why npm's digest may be another for the same files.
+const NPM: &str = "the digest of npm's `skills` also covers files that are not installed here (`.env`, `.DS_Store`, caches), and orders \
+                   names that are not ASCII in a way of its own\n";
+
 /// SHA-256 over paths and contents, without lengths or modes, ordered as JavaScript's `localeCompare` orders ASCII.
 fn npm_digest(tree: &Tree) -> String {
     let rank = |c: char| ORDER.find(c.to_ascii_lowercase()).unwrap_or(ORDER.len() + c as usize);
@@ -214,7 +237,7 @@ mod tests {
     fn what_npm_s_skills_writes_of_each_kind_of_source_is_read() {
         let pinned = |mut entry: Value| {
             entry["computedHash"] = "abc".into();
-            let pins = Pins(Map::from_iter([("demo".to_owned(), entry)]));
+            let pins = Pins { skills: Map::from_iter([("demo".to_owned(), entry)]), ..Pins::default() };
             pins.get("demo").map(|pin| (pin.from.to_string(), pin.at))
         };
         let from = |text: &str| Some((text.to_owned(), None));
@@ -271,13 +294,13 @@ mod tests {
         for name in others.iter().chain([&left]) {
             std::fs::write(at(name), "").unwrap();
         }
-        change(scratch.path(), |pins| drop(pins.0.insert("demo".to_owned(), json!({})))).unwrap();
+        change(scratch.path(), |pins| drop(pins.skills.insert("demo".to_owned(), json!({})))).unwrap();
         assert!(!at(left).exists() && others.iter().all(|name| at(name).exists()));
         let text = std::fs::read_to_string(at(FILE)).unwrap();
         assert!(text.contains("\"demo\"") && text.ends_with("}\n"), "{text}");
         // Without a change the file stays as somebody wrote it.
         std::fs::write(at(FILE), r#"{"version":1,"skills":{"demo":{}}}"#).unwrap();
-        change(scratch.path(), |pins| drop(pins.0.shift_remove("other"))).unwrap();
+        change(scratch.path(), |pins| drop(pins.skills.shift_remove("other"))).unwrap();
         assert!(!std::fs::read_to_string(at(FILE)).unwrap().ends_with('\n'));
     }
 }

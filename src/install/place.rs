@@ -60,10 +60,12 @@ impl Place {
     }
 
     /// The project that contains the folder, and so its receipts.
-    pub(crate) fn project(&self) -> Option<PathBuf> {
+    pub(crate) fn project(&self, machine: &Machine) -> Option<PathBuf> {
+        let here = || machine.project().canonicalize().ok().filter(|project| self.folder.starts_with(project));
         match self.scope {
             Scope::User => None,
-            Scope::Project | Scope::Dest => crate::agent::project::git_root(&self.folder)
+            Scope::Project | Scope::Dest => here()
+                .or_else(|| crate::agent::project::git_root(&self.folder))
                 .or_else(|| Some(self.folder.parent()?.parent()?.to_path_buf())),
         }
     }

@@ -7,7 +7,7 @@ use super::elsewhere;
 use super::merge;
 use super::place::{Place, link_file, merge as merge_places};
 use super::protect::protect;
-use super::receipt::relative;
+use super::receipt::{recordable, relative};
 use super::refusal::Refused;
 use super::state::{Foreign, Judgement, State, judge};
 use super::step::{Action, Merge, Options, Step};
@@ -258,6 +258,15 @@ fn is_real(dest: &Path) -> bool {
 
 type Decision = Result<(Action, OldTree), Refused>;
 
+/// Whether the place's tree may be the last copy of what it was installed from: another source takes its place, and its own is not
+/// known, or gone.
+fn is_last_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgement) -> bool {
+    let Some(receipt) = &judged.receipt else { return false };
+    let (Source::Folder { path } | Source::Archive { path }) = &receipt.source else { return false };
+    let is_there = path.as_ref().is_some_and(|path| place.folder.join(path).exists());
+    !is_there && recordable(&skill.source, &place.folder, place.project(machine).as_deref()) != receipt.source
+}
+
 /// What is said of an install that is the only copy of its skill, whatever its receipt says.
 const ITS_OWN_SOURCE: &str = "skill that was its own source";
 
@@ -276,7 +285,10 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Stale | State::Unchecked | State::Missing(_) if is_only_copy(&dest, judged) => {
             Ok((Action::Replace { what: ITS_OWN_SOURCE.to_owned() }, kept))
         }
-        State::Stale | State::Unchecked => Ok((Action::Update { from: judged.version.clone() }, clean)),
+        State::Stale | State::Unchecked => {
+            let old = OldTree { keep: is_last_copy(machine, skill, place, judged), ..clean };
+            Ok((Action::Update { from: judged.version.clone() }, old))
+        }
         State::Missing(changes) => Ok((Action::Repair(changes.clone()), clean)),
         State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
             Ok((Action::KeepLink { to: to.clone() }, OldTree::default()))

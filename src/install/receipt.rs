@@ -136,7 +136,9 @@ impl Receipt {
         if head.format > FORMAT {
             return Err(ReceiptError::Later(head.format));
         }
-        Ok(serde_json::from_slice(&bytes)?)
+        let receipt: Self = serde_json::from_slice(&bytes)?;
+        // Where lines are a table, a version of two lines would be two rows.
+        Ok(Self { version: receipt.version.as_deref().map(text::one_line), ..receipt })
     }
 
     /// Whether it differs at most in when, by what and with which line ends the same was installed.

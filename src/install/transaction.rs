@@ -430,7 +430,7 @@ impl Transaction {
 
     fn keep(&self, tree: &str) -> io::Result<Settled> {
         let backup = self.to_backups(tree, &self.journal.skill)?;
-        let pruned = self.area.prune(&self.journal.skill);
+        let pruned = self.area.prune(&self.journal.skill, &backup);
         Ok(Settled { backup: Some(backup), pruned, ..Settled::default() })
     }
 

@@ -46,10 +46,13 @@ fn skill(from: Address, at: String, name: &str, tree: Tree) -> Result<Skill> {
     Skill::checked(name, Source::Remote { from, at }, tree, Path::new(&shown), "")
 }
 
-/// `KERNELS_FETCH_SECONDS`, for slow lines.
+/// `KERNELS_FETCH_SECONDS`, for slow lines; a year at most, which a clock can add.
 fn patience() -> Duration {
     let named = std::env::var("KERNELS_FETCH_SECONDS").ok().and_then(|text| text.parse().ok());
-    named.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(PATIENCE)
+    named
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .unwrap_or(PATIENCE)
+        .min(Duration::from_secs(365 * 86_400))
 }
 
 fn too_slow<T>() -> Result<T> {

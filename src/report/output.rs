@@ -65,13 +65,16 @@ impl Output {
         remember(out.write_all(bytes).and_then(|()| out.flush()));
     }
 
-    /// Like [`Output::content`], coloured on a terminal and unchanged elsewhere.
+    /// Like [`Output::content`], without control characters on a terminal, where it is coloured, and unchanged elsewhere.
     pub(crate) fn text(self, plain: &str, colour: impl FnOnce(&str) -> String) {
         let stdout = std::io::stdout();
-        if anstream::AutoStream::choice(&stdout) == anstream::ColorChoice::Never {
-            self.content(plain.as_bytes());
-        } else {
+        let is_coloured = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        if is_coloured {
             self.content(harmless(&colour(plain)).as_bytes());
+        } else if stdout.is_terminal() {
+            self.content(harmless(plain).as_bytes());
+        } else {
+            self.content(plain.as_bytes());
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use serde::Serialize;
+
+use crate::base::git::git_in;
 
 /// The result of starting the repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,47 +56,14 @@ impl Repository {
     }
 }
 
-/// Variables that would make git use another repository.
-const ELSEWHERE: [&str; 8] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-];
-
 /// Overrides the user's settings that would make this commit wait for input or leave a process behind, and keeps git from
 /// making up an email address.
-const SETTINGS: [&str; 6] = [
-    "commit.gpgSign=false",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "user.useConfigOnly=true",
-];
+const SETTINGS: [&str; 4] = ["commit.gpgSign=false", "gc.auto=0", "maintenance.auto=false", "user.useConfigOnly=true"];
 
 /// Starts a repository in a folder that is in none, with all its files as the first commit.
 pub(super) fn start(folder: &Path, message: &str) -> Repository {
     let git = |arguments: &[&str]| {
-        let mut command = Command::new("git");
-        for variable in ELSEWHERE {
-            command.env_remove(variable);
-        }
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
-        }
-        command
-            .arg("-C")
-            .arg(folder)
-            .args(arguments)
-            .env("GIT_TERMINAL_PROMPT", "0")
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .output()
+        git_in(folder).args(SETTINGS.iter().flat_map(|setting| ["-c", setting])).args(arguments).output()
     };
     let has_branch = git(&["config", "--get", "init.defaultBranch"]).is_ok_and(|output| output.status.success());
     let start: &[&str] =

@@ -166,7 +166,7 @@ impl Skill {
         let files = file_digests(&tree);
         Ok(Self {
             name: name.to_owned(),
-            version: document.version().map(str::to_owned),
+            version: document.version().map(one_line),
             digest: Digest::of_files(&files),
             files,
             source,

@@ -2,11 +2,11 @@
 //! is read as strictly as by the Hub's library, which does not load a variant whose provenance it cannot read.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::agent::project::git_root;
+use crate::base::git::git_in;
 
 /// The program, and the sources if they lie in git.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -129,14 +129,7 @@ pub(crate) fn commit_and(root: &Path, question: &[&str]) -> Option<Result<(Strin
 }
 
 fn git(root: &Path, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new("git");
-    // A project may be an untrusted clone with a bare repository among its files, whose settings name programs to run.
-    command
-        .args(["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "-C"])
-        .arg(root)
-        .args(arguments)
-        .env("LC_ALL", "C");
-    let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
+    let output = git_in(root).args(arguments).output().map_err(|error| format!("git cannot be started: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::Value;
 
-use crate::support::{Test, exists, list, snapshot};
+use crate::support::{Ran, Test, exists, list, snapshot};
 
 const DEMO: &str = ".claude/skills/demo";
 const LINES: &str = "one\ntwo\nthree\nfour\nfive\n";
@@ -441,4 +441,52 @@ fn restore_does_not_guess_the_folder_of_a_backup() {
     test.ok("skills backups").expect(0, &["from .opencode/skills/demo or .opencode/skill/demo"]);
     test.ok(&format!("skills restore {old} --dest .opencode/skill"));
     assert_eq!(snapshot(test.at(".opencode/skill/demo")), edited);
+}
+
+/// A clock that was ahead, or a clone, left backups that are not made yet.
+#[test]
+fn the_backup_just_made_stays_whatever_the_times_of_others() {
+    let test = Test::new();
+    edited(&test);
+    for month in 1..=6 {
+        test.write(&format!(".claude/.kernels/backups/demo-99990{month}01T000000Z/SKILL.md"), "later\n");
+    }
+    let ran = test.ok("skills add src/demo --claude --force");
+    let kept = backups(&test).iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let mine = |path: &String| fs::read_to_string(test.at(path).join("mine.md")).is_ok_and(|text| text == "mine\n");
+    assert!(kept.iter().any(mine) && kept.len() == 5, "{kept:?} {ran:#?}");
+}
+
+#[test]
+fn merging_keeps_the_line_ends_of_the_new_version() {
+    let test = Test::new();
+    let dos = LINES.replace('\n', "\r\n");
+    source(&test, "1", &dos);
+    test.ok("skills add src/demo --claude");
+    for edit in [dos.replace("five", "FIVE"), LINES.replace("five", "FIVE")] {
+        test.write(&format!("{DEMO}/guide.md"), edit);
+        source(&test, "2", &dos.replace("one", "ONE"));
+        test.ok("skills update --merge");
+        assert_eq!(guide(&test), dos.replace("five", "FIVE").replace("one", "ONE"));
+        source(&test, "1", &dos);
+        test.ok("skills add src/demo --claude --force");
+    }
+}
+
+/// A clone may carry a bare repository among a skill's files. Its configuration is not read: here that would wait for ever.
+#[test]
+fn a_repository_among_a_skills_files_is_not_gits() {
+    let test = Test::new();
+    source(&test, "1", LINES);
+    test.ok("skills add src/demo --claude");
+    fs::remove_dir_all(test.at(".claude/.kernels")).unwrap();
+    source(&test, "2", &LINES.replace("one", "ONE"));
+    let pipe = test.root().join("pipe");
+    Ran::ok(test.command_of("mkfifo").arg(&pipe));
+    test.git(&test.at(DEMO), ["init", "--quiet", "--bare", "."]);
+    test.write(&format!("{DEMO}/guide.md"), "mine\n");
+    let config = fs::read_to_string(test.at(DEMO).join("config")).unwrap();
+    test.write(&format!("{DEMO}/config"), format!("{config}[include]\npath = {}\n", pipe.display()));
+    test.ok("skills diff").expect(0, &["guide.md"]);
+    test.run("skills update --merge").expect(3, &["edited"]);
 }

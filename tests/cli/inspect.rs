@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use crate::support::{Ran, Test, program, script, write, write_skill};
+use crate::support::{Ran, Test, exists, program, script, snapshot, write, write_skill};
 
 const EMBEDDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/skills/cuda-kernels");
 
@@ -301,5 +301,38 @@ fn output_that_a_full_disk_swallows_is_a_failure() {
     for typed in ["skills update", "skills add demo --codex", "skills add demo --codex", "skills remove demo"] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         Ran::of_redirected(test.command().args(typed.split(' ')), full.into()).expect(0, &[]);
+    }
+}
+
+/// In the skill it would be packed by the next run.
+#[test]
+fn pack_writes_nothing_into_what_it_packs() {
+    let test = Test::new();
+    write_skill(&test.at("demo"), "demo", "1");
+    let before = snapshot(test.at("demo"));
+    for _ in 0..2 {
+        test.run_in(&test.at("demo"), "skills pack .").expect(0, &["demo.skill"]);
+        test.run_in(&test.at("demo/references"), "skills pack .. --as gh").expect(0, &["demo-plugin"]);
+    }
+    assert!(exists(test.at("demo.skill")) && exists(test.at("demo-plugin")));
+    test.run("skills pack demo -o demo/references/x.skill").expect(2, &["lies in the skill", "-o"]);
+    assert!(snapshot(test.at("demo")) == before);
+}
+
+/// A version of two lines would be two rows of a table.
+#[test]
+fn a_version_is_one_line() {
+    let test = Test::new();
+    let other = "current .claude/skills/other";
+    write_skill(&test.at("demo"), "demo", &format!("1\\n  {other}"));
+    let ran = test.ok("skills add demo --claude");
+    assert!(!ran.out.lines().any(|line| line.trim_start().starts_with(other)), "{ran:#?}");
+    let receipt = fs::read_to_string(test.at(".claude/skills/demo/.kernels.json")).unwrap();
+    let (version, forged) = (format!("1 {other}"), format!("1\\n  {other}"));
+    assert!(receipt.contains(&version), "{receipt}");
+    test.write(".claude/skills/demo/.kernels.json", receipt.replace(&version, &forged));
+    for typed in ["skills status", "skills list"] {
+        let ran = test.run(typed);
+        assert!(!ran.out.lines().any(|line| line.trim_start().starts_with(other)), "{ran:#?}");
     }
 }

@@ -217,3 +217,49 @@ fn dest_installs_are_managed_like_others() {
     test.ok("skills remove cuda-kernels --dest tools --force").expect(0, &["kept in"]);
     assert!(!exists(test.project.join("tools/cuda-kernels")));
 }
+
+/// The original of what was copied to another agent is nobody's install.
+#[test]
+fn remove_all_leaves_what_kernels_did_not_install() {
+    let test = Test::new();
+    write_skill(&test.at(".claude/skills/mine"), "mine", "1");
+    let before = snapshot(test.at(".claude"));
+    test.ok("skills add .claude/skills/mine --codex");
+    test.ok("skills remove --all");
+    assert!(snapshot(test.at(".claude")) == before && !exists(test.at(".codex/skills/mine")));
+    test.ok("skills add .claude/skills/mine --codex");
+    test.ok("skills remove --all --force");
+    assert!(snapshot(test.at(".claude")) == before && !exists(test.at(".codex")));
+}
+
+/// Its own source is gone, so that nobody else has it.
+#[test]
+fn the_last_copy_of_a_skill_is_kept_when_another_of_its_name_replaces_it() {
+    let test = Test::new();
+    let precious = test.skill("demo", "1");
+    write(&precious.join("notes.md"), "precious\n");
+    write_skill(&test.at("mine/demo"), "demo", "2");
+    test.ok(&format!("skills add {} --claude", precious.display()));
+    fs::remove_dir_all(&precious).unwrap();
+    test.ok("skills add mine/demo --claude").expect(0, &["updated", "kept in"]);
+    let (backup,) = (test.json("skills backups")["backups"][0]["path"].as_str().unwrap().to_owned(),);
+    assert_eq!(fs::read_to_string(test.at(&backup).join("notes.md")).unwrap(), "precious\n");
+    // Of a source that is there, or is the same, nothing is kept.
+    write_skill(&test.at("other/demo"), "demo", "3");
+    test.ok("skills add other/demo --claude");
+    assert_eq!(test.json("skills backups")["backups"].as_array().unwrap().len(), 1);
+}
+
+/// Also of agents whose folder has three parts, and where an agent's folder is a repository of its own.
+#[test]
+fn without_a_repository_the_current_folder_is_the_project() {
+    let (test, nested) = (Test::without_git(), Test::new());
+    fs::create_dir_all(nested.at(".claude/.git")).unwrap();
+    for (test, agent) in [(&test, "tabnine-cli"), (&test, "claude-code"), (&nested, "claude-code")] {
+        write_skill(&test.at("source/demo"), "demo", "1");
+        test.ok(&format!("skills add source/demo --agent {agent}"));
+        test.ok("skills status").expect(0, &["current"]);
+        test.ok("skills update").expect(0, &["unchanged"]);
+        test.ok("skills remove demo");
+    }
+}

@@ -70,3 +70,17 @@ fn what_is_there_is_left_alone() {
     test.run("skills init file").expect(1, &["file"]);
     assert!(!exists(test.at("file/SKILL.md")));
 }
+
+/// What it says can be copied into a shell.
+#[test]
+fn init_names_commands_that_work() {
+    let test = Test::new();
+    for folder in ["a b/one".to_owned(), test.home.join("c d/two").display().to_string(), "three".to_owned()] {
+        let ran = Ran::ok(test.command().args(["skills", "init", &folder]));
+        let add = ran.out.split('`').find(|part| part.starts_with("kernels skills add")).unwrap();
+        let script = format!("{} --claude", add.replacen("kernels", "\"$0\"", 1));
+        Ran::ok(test.command_of("/bin/sh").args(["-c", &script, program()]));
+        let name = folder.rsplit('/').next().unwrap();
+        assert!(exists(test.at(&format!(".claude/skills/{name}/SKILL.md"))), "{add}");
+    }
+}

@@ -25,6 +25,10 @@ struct Terminal {
 
 impl Terminal {
     fn open(test: &Test, typed: &str) -> Self {
+        Self::open_with(test, typed, None)
+    }
+
+    fn open_with(test: &Test, typed: &str, variable: Option<(&str, &str)>) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -37,6 +41,7 @@ impl Terminal {
             .command()
             .args(typed.split(' '))
             .env("TERM", "xterm-256color")
+            .envs(variable)
             .stdin(end())
             .stdout(end())
             .stderr(end())
@@ -167,5 +172,24 @@ fn what_comes_from_elsewhere_is_shown_and_asked_for() {
         assert_eq!(terminal.exit_code(), code);
         let there = fs::read_to_string(test.at(".claude/skills/demo/scripts/run.py")).unwrap();
         assert_eq!(there.contains("evil"), code == 0);
+    }
+}
+
+/// With colours or without.
+#[test]
+fn a_difference_controls_no_terminal() {
+    let test = Test::new();
+    write_skill(&test.at("demo"), "demo", "1");
+    test.ok("skills add demo --claude");
+    test.write(".claude/skills/demo/SKILL.md", "\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[8mhidden\n");
+    for colours in [false, true] {
+        let mut terminal = Terminal::open_with(&test, "skills diff", (!colours).then_some(("NO_COLOR", "1")));
+        terminal.wait_for("hidden");
+        assert_eq!(terminal.exit_code(), 0);
+        let screen = &terminal.screen;
+        assert!(
+            !screen.contains("\u{1b}]") && !screen.contains("\u{1b}[2J") && !screen.contains("\u{1b}[8m"),
+            "{screen}"
+        );
     }
 }

@@ -615,3 +615,51 @@ fn a_hostile_receipt_or_lock_leads_nowhere() {
         test.run("skills status");
     }
 }
+
+/// What replaces a pinned skill from here is not pinned, and what others wrote beside the pins stays.
+#[test]
+fn another_source_takes_the_pin_away_and_the_rest_of_the_lock_stays() {
+    let (test, _repository) = with_repository();
+    test.write("skills-lock.json", "\u{feff}{\"version\": 1, \"lastSelectedAgents\": [\"a\"], \"skills\": {}}\n");
+    test.ok("skills add acme/skills -s review --claude -y");
+    assert_eq!(lock(&test)["lastSelectedAgents"], json!(["a"]));
+    write_skill(&test.at("mine/review"), "review", "2");
+    test.ok("skills add mine/review --claude")
+        .expect(0, &["does not pin review to github:acme/skills/skills/review any more"]);
+    assert_eq!(lock(&test), json!({"version": 1, "lastSelectedAgents": ["a"], "skills": {}}));
+    test.ok("skills status");
+    // The same of a skill that lies elsewhere is none of the lock's.
+    test.ok("skills add acme/skills -s release --claude -y");
+    fs::remove_dir_all(test.at(".claude/skills/release")).unwrap();
+    test.skill("release", "3");
+    test.ok("skills add ../outside/sources/release --dest ../elsewhere");
+    test.ok("skills remove release --dest ../elsewhere");
+    assert!(lock(&test)["skills"]["release"].is_object());
+}
+
+#[test]
+fn a_lock_that_cannot_be_changed_is_said_and_fails() {
+    let (test, _repository) = with_repository();
+    test.ok("skills add acme/skills -s review --claude -y");
+    let whole = fs::read_to_string(test.at("skills-lock.json")).unwrap();
+    test.write("skills-lock.json", format!("<<<<<<< HEAD\n{whole}"));
+    test.run("skills remove review").expect(1, &["it is removed, and still pinned", "skills-lock.json is not valid"]);
+    assert!(!exists(test.at(".claude/skills/review")));
+    // Entries of others, of a kind that is not fetched here.
+    let local =
+        json!({"version": 1, "skills": {"foo": {"source": "./x", "sourceType": "local", "computedHash": "ab"}}});
+    test.write("skills-lock.json", local.to_string());
+    test.run("skills sync").expect(1, &["the source of foo is of no kind that kernels fetches", "that pins a skill"]);
+    test.write("skills-lock.json", whole.replace("\"tree\"", "\"other\"").replace("Hash\": \"", "Hash\": \"0"));
+    test.run("skills sync --yes")
+        .expect(1, &["and skills-lock.json pins 0", "the digest of npm's `skills` also covers"]);
+}
+
+#[test]
+fn a_limit_of_time_beyond_any_clock() {
+    let (test, _repository) = with_repository();
+    let site = Site::new();
+    let mut command = test.command();
+    command.env("KERNELS_FETCH_SECONDS", "1e19").args(["skills", "add", &site.url("/x.skill"), "--claude", "-y"]);
+    Ran::of(&mut command).expect(1, &["404"]);
+}
