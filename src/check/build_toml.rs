@@ -5,6 +5,7 @@ use super::findings::Findings;
 use super::load::Sources;
 use super::text::Text;
 use crate::base::arch::{Capability, KERNEL_BUILDER};
+use crate::base::repo::Repo;
 use crate::compile;
 use crate::project::BUILD_TOML;
 use crate::project::diagnostic::{Document, Problem};
@@ -83,12 +84,7 @@ fn ranges(project: &Sources, findings: &mut Findings) {
 
 fn repository(project: &Sources, findings: &mut Findings) {
     if let Some(id) = &project.manifest.repo_id {
-        let sound = id.value.split_once('/').is_some_and(|(owner, name)| {
-            [owner, name].iter().all(|part| {
-                !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-            })
-        });
-        if !sound {
+        if id.value.parse::<Repo>().is_err() {
             let message = format!("`{}` is not a repository of the Hub; write owner/name", id.value);
             findings.add("build-toml/repo-id", &project.build, &id.at, message);
         } else if id.value.starts_with("your-name/") {

@@ -81,7 +81,8 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["check", "resume", "out"])]
     pub(crate) prepare: Option<PathBuf>,
     /// Go on with a run that was interrupted; what it has is not paid for again
-    #[arg(long, value_name = "RUN")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["tasks", "filter", "agents", "arms", "cli", "runs", "timeout",
+        "max_turns", "max_tokens", "seed"])]
     pub(crate) resume: Option<PathBuf>,
     /// Exit with 1 where the lift of an arm is below, or its harm above: lift=0.1,harm=0
     #[arg(long, value_name = "LIMITS", value_delimiter = ',')]

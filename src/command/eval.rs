@@ -61,9 +61,13 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         let folder = arguments.out.clone().unwrap_or_else(|| fresh(&plan));
         (plan, folder)
     };
-    if arguments.resume.is_none() && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
+    let is_new = arguments.resume.is_none();
+    if is_new && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
         let advice = ["go on with it: --resume RUN", "name another folder after --out"];
         return Err(Refusal::of(folder, "holds a run already", &advice).into());
+    }
+    if is_new {
+        super::is_free(&folder, "name another folder after --out")?;
     }
     let all = plan.order().len();
     output.line(format!("{} {}", style::strong(plan.header.title()), style::faint(folder.display())));
@@ -266,6 +270,9 @@ fn below(limits: &BTreeMap<&str, f64>, summary: &Summary) -> Vec<String> {
         }
     }
     for cell in summary.cells.iter().filter(|cell| cell.arm != "without") {
+        if limits.contains_key("harm") && cell.runs == 0 {
+            below.push(format!("{} {}: no run was judged, so harm is not known", cell.agent, cell.arm));
+        }
         #[allow(clippy::cast_precision_loss, reason = "a count of runs")]
         if limits.get("harm").is_some_and(|most| cell.harm as f64 > *most) {
             below.push(format!("{} {}: harm in {} of {} runs", cell.agent, cell.arm, cell.harm, cell.runs));

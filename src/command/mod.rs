@@ -46,6 +46,7 @@ mod verify;
 mod worker;
 mod workflow;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -54,6 +55,7 @@ use serde_json::{Value, json};
 use crate::agent::Machine;
 use crate::cli::skills::Skills;
 use crate::cli::{Cli, Command, suggest};
+use crate::install::Refusal;
 use crate::report::{Output, output, style};
 
 pub use complete::answer as answer_shell;
@@ -145,4 +147,11 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
             Skills::Remove(arguments) => remove::run(&Machine::here()?, &arguments, output),
         },
     }
+}
+
+/// Refuses a run's folder in which something lies: a run writes files of its own names.
+fn is_free(folder: &Path, advice: &str) -> Result<()> {
+    let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+    let holds_a_run = folder.join("events.jsonl").exists();
+    if is_empty || holds_a_run { Ok(()) } else { Err(Refusal::of(folder.to_owned(), "is not empty", &[advice]).into()) }
 }

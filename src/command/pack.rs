@@ -17,7 +17,7 @@ use crate::skill::archive;
 use crate::skill::source::Skill;
 
 /// What is written: in the current folder or, where that is the skill's, beside the skill. The next run would pack what lies in it.
-pub(super) fn output_path(arguments: &skills::Pack, name: &str) -> Result<PathBuf> {
+fn output_path(arguments: &skills::Pack, name: &str) -> Result<PathBuf> {
     let source = Path::new(&arguments.skill).canonicalize().ok().filter(|source| source.is_dir());
     let is_inside = |path: &Path| {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -38,7 +38,8 @@ pub(crate) fn run(arguments: &skills::Pack, output: Output) -> Result<ExitCode> 
     let skill = Skill::open(Path::new(&arguments.skill))?;
     super::add::show_findings(&skill, output);
     if !arguments.layouts.is_empty() {
-        return pack_plugin::run(&skill, arguments, output);
+        let path = output_path(arguments, &format!("{}-plugin", skill.name))?;
+        return pack_plugin::run(&skill, &path, arguments, output);
     }
     let bytes = archive::pack(&skill.name, &skill.tree).with_context(|| format!("cannot pack {}", skill.name))?;
     let path = output_path(arguments, &format!("{}.{}", skill.name, archive::EXTENSION))?;

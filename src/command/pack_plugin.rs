@@ -1,12 +1,12 @@
 //! `kernels skills pack --as`.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::pack::output_path;
 use crate::cli::skills;
 use crate::install::Refusal;
 use crate::report::{Output, style};
@@ -15,16 +15,15 @@ use crate::skill::source::Skill;
 use crate::skill::tree::Tree;
 
 /// Writes the folder in one step if nothing is there. An equal folder is left as it is.
-pub(super) fn run(skill: &Skill, arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
+pub(super) fn run(skill: &Skill, path: &Path, arguments: &skills::Pack, output: Output) -> Result<ExitCode> {
     let tree = plugin::tree(skill, &arguments.layouts, arguments.owner.as_deref())?;
-    let path = output_path(arguments, &format!("{}-plugin", skill.name))?;
-    if fs::symlink_metadata(&path).is_ok() {
-        if Tree::read(&path).ok() != Some(tree.clone()) {
+    if fs::symlink_metadata(path).is_ok() {
+        if Tree::read(path).ok() != Some(tree.clone()) {
             let advice = "move it away, or choose another folder with -o";
-            return Err(Refusal::of(path, "is there and differs", &[advice]).into());
+            return Err(Refusal::of(path.to_owned(), "is there and differs", &[advice]).into());
         }
     } else {
-        tree.place(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        tree.place(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let what = format!("{}, {} files", arguments.layouts.join(", "), tree.len());
     output.line(format!("{} {}", path.display(), style::faint(what)));

@@ -1,7 +1,7 @@
 //! The GitHub workflow that `kernels ci --workflow` prints.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Result;
 
@@ -86,7 +86,8 @@ fn source(from: &str) -> Result<&str> {
 
 /// Quotes a path for the shell of a step, inside a YAML block, where GitHub expands `${{ }}` before the shell runs.
 fn quoted(dir: &Path) -> Result<String> {
-    let fits = |text: &str| dir.is_relative() && !text.contains("${{") && !text.chars().any(char::is_control);
+    let is_inside = dir.is_relative() && !dir.components().any(|part| part == Component::ParentDir);
+    let fits = |text: &str| is_inside && !text.contains("${{") && !text.chars().any(char::is_control);
     if !dir.to_str().is_some_and(fits) {
         return Err(Usage(format!(
             "{} cannot stand in a workflow: name it by its path from the repository's top",

@@ -1,7 +1,6 @@
 //! kernels.lock: for each kernel that a Python project names, and each kernel that those name, its commit.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -11,10 +10,13 @@ use super::digest::Dependency;
 use super::read::{Revision, is_commit};
 use super::variants::Kernel;
 use super::{Hub, Pinned};
+use crate::base::disk;
 
 pub(crate) const LOCK: &str = "kernels.lock";
 /// No more are resolved, because a server could name others without end.
 const MOST: usize = 1000;
+/// The most bytes of either file.
+const LARGEST: u64 = 8 << 20;
 const PROJECT: &str = "pyproject.toml";
 
 /// One row of the file, as the Hub's library reads it.
@@ -73,7 +75,7 @@ fn pinned(dependency: &Dependency) -> Result<Pinned> {
 /// Resolves everything that the pyproject.toml of a folder names.
 pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
     let path = dir.join(PROJECT);
-    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = text(&path)?;
     let project: PyProject = toml::from_str(&text).with_context(|| path.display().to_string())?;
     let named = project.tool.kernels.dependencies;
     ensure!(
@@ -101,10 +103,18 @@ pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
     Ok(locked.into_values().collect())
 }
 
+/// What is in a file of a folder that may be a clone: a link would lead to other files, whose lines an error shows.
+fn text(path: &Path) -> Result<String> {
+    let cannot = || format!("cannot read {}, which is to be a regular file", path.display());
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    ensure!(!is_link, cannot());
+    let bytes = disk::read_plain(path, LARGEST).with_context(cannot)?;
+    String::from_utf8(bytes).with_context(cannot)
+}
+
 /// The rows of a folder's kernels.lock.
 pub(crate) fn read(dir: &Path) -> Result<Vec<Locked>> {
     let path = dir.join(LOCK);
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("cannot read {}; `kernels hub lock` writes it", path.display()))?;
+    let text = text(&path).context("`kernels hub lock` writes it")?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }

@@ -51,8 +51,8 @@ const PACKAGES: [&str; 24] = [
     "packaging",
 ];
 
-/// Folders of the project that Python would take for the package in the tests.
-const FOLDERS: [&str; 3] = ["tests", "benchmarks", "build"];
+/// Folders of the project that Python would take for the package in the tests, and that of the layers beside the package.
+const FOLDERS: [&str; 4] = ["tests", "benchmarks", "build", "layers"];
 
 /// A project's name, such as `ltx-video-kernels`.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -230,6 +230,13 @@ pub(crate) fn make_folders(run: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes what a run makes before its first event.
+pub(crate) fn remove_all(run: &Path) {
+    for name in ["task", "jobs", "results", "blobs", "events.jsonl", "lock"] {
+        let _ = disk::delete(&run.join(name));
+    }
+}
+
 pub(crate) fn job_file(run: &Path, key: &str) -> PathBuf {
     run.join("jobs").join(format!("{key}.json"))
 }

@@ -20,7 +20,7 @@ mod novelty;
 mod operator;
 mod places;
 pub(crate) mod profile;
-mod proposer;
+pub(crate) mod proposer;
 mod run;
 mod select;
 pub(crate) mod settings;

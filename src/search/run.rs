@@ -52,7 +52,22 @@ impl Search {
         sources(&proposers, &Project::open(project)?, newest)?;
         proposers.iter().try_for_each(|(_, proposer)| proposer::ready(proposer, &settings))?;
         donors(&settings)?;
-        let mut journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
+        let journal = Journal::create(folder, &serde_json::json!({"kind": "kernels search"}))?;
+        let begun = Self::begin(project, folder, settings, proposers, journal);
+        if begun.is_err() {
+            // It has no run that could go on, and would be in the way of the next try.
+            job::remove_all(folder);
+        }
+        begun
+    }
+
+    fn begin(
+        project: &Path,
+        folder: &Path,
+        settings: Settings,
+        proposers: Vec<(String, Proposer)>,
+        mut journal: Journal,
+    ) -> Result<Self> {
         let folder = folder.canonicalize().with_context(|| format!("cannot read {}", folder.display()))?;
         job::make_folders(&folder)?;
         let task = Task::freeze(project, &folder)?;

@@ -140,7 +140,8 @@ impl Subject {
     pub(crate) fn ready(&self, path: &[PathBuf]) -> Result<()> {
         match self {
             Self::Agent(agent) => agent.ready(path),
-            Self::Exec(_) | Self::Http(_) | Self::Dir(_) => Ok(()),
+            Self::Http(endpoint) => endpoint.secret().map(drop),
+            Self::Exec(_) | Self::Dir(_) => Ok(()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! A command line of the user's, run by `sh` with the user's rights and for a limited time.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -11,11 +12,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::supervise;
 
 /// How long what it printed is waited for after its end: a process that it left may hold the pipe open.
 const BRIEF: Duration = Duration::from_secs(2);
+
+/// The groups of the commands under way that have their own.
+static APART: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// Ends the process, as a signal does, with the commands that have groups of their own: an interrupt of the terminal does not
+/// reach these, and nothing would limit them then.
+pub(crate) fn end_with_signals() -> Result<()> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    thread::spawn(move || {
+        let Some(signal) = signals.forever().next() else { return };
+        // Held until the process ends, so that no other one begins.
+        let groups = locked(&APART);
+        for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        std::process::exit(128 + signal);
+    });
+    Ok(())
+}
 
 /// What to run.
 pub(crate) struct Shell<'a> {
@@ -51,7 +73,7 @@ impl Shell<'_> {
         if self.apart {
             command.process_group(0);
         }
-        let mut child = command.spawn().context("cannot start sh")?;
+        let mut child = start(&mut command, self.apart)?;
         let kept = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&kept);
         let (pipe, most) = (child.stdout.take(), self.most);
@@ -76,6 +98,15 @@ impl Shell<'_> {
         kept.truncate(most);
         Ok(Said { status, text: String::from_utf8_lossy(&kept).into_owned(), is_full })
     }
+}
+
+fn start(command: &mut Command, apart: bool) -> Result<Child> {
+    let mut groups = locked(&APART);
+    let child = command.spawn().context("cannot start sh")?;
+    if apart {
+        groups.extend(i32::try_from(child.id()));
+    }
+    Ok(child)
 }
 
 /// A file and no pipe: a command may end before it has read everything.
@@ -104,7 +135,10 @@ fn end(child: &mut Child, runs: bool, apart: bool) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.kill();
+    // The number may be another one's from here on.
+    let mut groups = locked(&APART);
     let _ = child.wait();
+    groups.retain(|group| i32::try_from(child.id()) != Ok(*group));
 }
 
 fn locked<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -660,7 +660,7 @@ fn ci_workflow_prints_yaml_with_a_job_for_no_card_and_one_for_a_card() {
     let cached: Vec<&str> =
         jobs["build"]["steps"].as_array().unwrap().iter().filter_map(|step| step["with"]["path"].as_str()).collect();
     assert!(cached.iter().any(|path| path.contains(Toolchain::PINNED)), "{cached:?}");
-    for dir in ["/absolute", "a${{ secrets.X }}"] {
+    for dir in ["/absolute", "../beside", "a${{ secrets.X }}"] {
         let ran = test.command().args(["ci", "--workflow", dir]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{dir}");
     }

@@ -431,3 +431,21 @@ fn skills_eval_check_evals() {
     arguments.extend(tasks.iter().map(String::as_str));
     eval(&test, &arguments).expect(0, &["5 tasks: ", " 0 failed, 0 skipped"]);
 }
+
+/// A gate that nothing was held against is not passed, and what a resumed run began with is not changed by options.
+#[test]
+fn skills_eval_that_judged_nothing_passes_no_gate() {
+    let test = Test::new();
+    task(&test, "tasks/one", "");
+    let nowhere =
+        ["--tasks", "tasks", "--agent", "http:http://127.0.0.1:1/v1#m", "--fail-under", "harm=0", "--out", "run"];
+    eval(&test, &nowhere).expect(1, &["no run was judged"]);
+    let keyless = ["--tasks", "tasks", "--agent", "http:http://127.0.0.1:1/v1?key=NOPE#m", "--out", "other"];
+    eval(&test, &keyless).expect(2, &["NOPE"]);
+    assert!(!test.at("other").exists());
+    for more in [["--runs", "5"], ["--arms", "with"], ["--filter", "zzz"], ["--timeout", "1s"]] {
+        eval(&test, &[&["--resume", "run"], &more[..]].concat()).expect(2, &[more[0]]);
+    }
+    test.write("mine/notes.md", "mine\n");
+    eval(&test, &["--tasks", "tasks", "--agent", "exec:true", "--out", "mine"]).expect(3, &["is not empty"]);
+}

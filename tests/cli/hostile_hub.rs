@@ -66,6 +66,18 @@ fn a_hub_that_lies_about_commits_sizes_and_contents_is_not_believed() {
         write(&demo.root.join("kernels.lock"), rows.to_string());
         demo.run(&server, "hub download .").expect(1, &["kernels.lock", "which is none"]);
     }
+    // A clone's link leads to files of the user's, and a pipe to nothing.
+    fs::write(demo.test.home.join("token"), "a secret\n").unwrap();
+    for (name, typed) in [("kernels.lock", "hub download ."), ("pyproject.toml", "hub lock .")] {
+        let _ = fs::remove_file(demo.root.join(name));
+        symlink(demo.test.home.join("token"), demo.root.join(name)).unwrap();
+        let ran = demo.run(&server, typed);
+        ran.expect(1, &[name, "a regular file"]);
+        assert!(!ran.err.contains("a secret"), "{ran:#?}");
+        fs::remove_file(demo.root.join(name)).unwrap();
+        Ran::ok(demo.test.command_of("mkfifo").arg(demo.root.join(name)));
+        demo.run(&server, typed).expect(1, &[name, "a regular file"]);
+    }
 }
 
 #[test]

@@ -432,6 +432,7 @@ fn wrong_names_are_refused_with_the_reason_and_a_better_one() {
         ("flash-attn", &["`flash_attn`", "hide"]),
         ("kernels", &["hide"]),
         ("tests", &["folder of every kernel project"]),
+        ("layers", &["folder of every kernel project"]),
     ] {
         let mut command = test.command();
         let ran = Ran::of(command.args(["init", "--op", "blank", "--", name]));

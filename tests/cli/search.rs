@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Ran, Test};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Ran, Test, picture, wait_until};
 
 pub(super) const BUILD: &str = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
                      [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\", \"tile.h\"]\n";
@@ -193,7 +196,7 @@ fn what_cannot_be_run_says_so() {
     let test = Test::new();
     project(&test);
     test.run("search run task --proposer guess")
-        .expect(1, &["a proposer is dir:PATH, exec:COMMAND, sweep, agent:NAME[:MODEL] or http:URL#MODEL"]);
+        .expect(2, &["a proposer is dir:PATH, exec:COMMAND, sweep, agent:NAME[:MODEL] or http:URL#MODEL"]);
     test.run("search run task --proposer sweep").expect(1, &["has no table to tune", "[[tuning]]"]);
     test.run("search run task --proposer dir:nowhere").expect(1, &["cannot read the folder"]);
     test.run("search run task --proposer dir:proposals --budget hours=1")
@@ -202,4 +205,79 @@ fn what_cannot_be_run_says_so() {
     assert!(!test.at("search").exists(), "nothing is written before it is known that a run can begin");
     test.ok("search run task --proposer dir:proposals --out run");
     test.run("search run task --proposer dir:proposals --out run").expect(1, &["has a run already"]);
+}
+
+/// What lies in the project is copied, and shown to proposers. A clone's link leads to what is not the project's.
+#[test]
+fn search_run_of_a_project_with_a_link_out_of_it() {
+    let test = Test::new();
+    project(&test);
+    let secret = test.home.join("token");
+    fs::write(&secret, "a secret\n").unwrap();
+    symlink(&secret, test.at("task/notes.h")).unwrap();
+    let typed = "search run task --proposer dir:proposals --out run";
+    let ran = test.run(typed);
+    ran.expect(1, &["task/notes.h is a link out of the project's folder"]);
+    assert!(!test.at("run/task").exists() && !ran.err.contains("a secret"));
+    // One that stays inside is a file like others; the failed start is in nobody's way.
+    fs::remove_file(test.at("task/notes.h")).unwrap();
+    symlink("tile.h", test.at("task/notes.h")).unwrap();
+    test.ok(typed);
+    for name in ["build.toml", "kernel.toml"] {
+        fs::rename(test.at("task").join(name), test.at(name)).unwrap();
+        symlink(&secret, test.at("task").join(name)).unwrap();
+        for typed in ["build task", "ci task", "search run task --proposer dir:proposals --out other"] {
+            let ran = test.run(typed);
+            assert!(ran.code == 1 && !format!("{}{}", ran.out, ran.err).contains("a secret"), "{typed}: {ran:#?}");
+        }
+        fs::rename(test.at(name), test.at("task").join(name)).unwrap();
+    }
+}
+
+#[test]
+fn search_run_out_is_a_new_folder() {
+    let test = Test::new();
+    project(&test);
+    test.write("notes/task/kernel.toml", "mine\n");
+    fs::create_dir(test.at("empty")).unwrap();
+    let before = picture(&test.project);
+    for out in ["notes", "task", "."] {
+        let typed = format!("search run task --proposer dir:proposals --out {out}");
+        test.run(&typed).expect(3, &["is not empty", "--out"]);
+    }
+    test.run("search run task --proposer nope --out run").expect(2, &["--proposer `nope`"]);
+    assert!(picture(&test.project) == before);
+    test.ok("search run task --proposer dir:proposals --out empty");
+}
+
+/// The proposals are those of the folder that was named, wherever the run goes on.
+#[test]
+fn search_resume_from_another_folder() {
+    let test = Test::new();
+    project(&test);
+    test.ok("search run task --proposer dir:proposals --out run --budget evals=1");
+    fs::create_dir(test.at("other")).unwrap();
+    test.write("proposals/late/copy.cu", source(128));
+    test.run_in(&test.at("other"), "search resume ../run --budget evals=3").expect(0, &["ended"]);
+    assert_eq!(standings(&test, "run").len(), 2);
+}
+
+/// A terminal's interrupt does not reach a command with a group of its own, and its time would not be limited any more.
+#[test]
+fn search_run_that_is_stopped_leaves_no_command_behind() {
+    let test = Test::new();
+    project(&test);
+    let pid = test.at("pid");
+    let line = format!("exec:echo $$ > {}; sleep 300", pid.display());
+    for signal in [Signal::INT, Signal::TERM] {
+        let words = ["search", "run", "task", "--proposer", &line, "--out", &format!("run-{}", signal.as_raw())];
+        let mut run = test.command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let command = || fs::read_to_string(&pid).ok()?.trim().parse().ok();
+        wait_until("a command runs", || command().is_some());
+        let command: i32 = command().unwrap();
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        assert_eq!(run.wait().unwrap().code(), Some(128 + signal.as_raw()));
+        wait_until("it has ended", || !Path::new(&format!("/proc/{command}")).exists());
+        fs::remove_file(&pid).unwrap();
+    }
 }

@@ -12,18 +12,24 @@ use crate::command::prepare;
 use crate::report::{Output, Progress, style};
 use crate::search::Search;
 use crate::search::event::Outcome;
+use crate::search::proposer::Proposer;
 use crate::search::settings::{Budget, Settings};
 use crate::search::state::{Candidate, Standing, State};
+use crate::subject::shell;
 
 /// Starts a run. Exit 0 if it ended normally, whatever was found.
 pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     let absolute = |path: &std::path::PathBuf| Ok(std::path::absolute(path)?.to_string_lossy().into_owned());
     let against: Vec<String> = arguments.against.iter().filter(|peer| !peer.is_empty()).cloned().collect();
+    for proposer in &arguments.proposer {
+        proposer.parse::<Proposer>().map_err(|why| Usage(format!("--proposer {why}")))?;
+    }
+    super::super::is_free(&arguments.out, "name another folder after --out")?;
     // They are timed at the end, when the budget is spent.
     Peer::parse_all(&against)?;
     let settings = Settings {
         seed: arguments.seed,
-        proposers: arguments.proposer.clone(),
+        proposers: arguments.proposer.iter().map(|text| Proposer::from_here(text)).collect::<Result<_>>()?,
         budget: budget(&arguments.budget)?,
         flight: arguments.flight,
         islands: arguments.islands,
@@ -64,6 +70,7 @@ fn carry_on(mut search: Search, run: &std::path::Path, output: Output) -> Result
     if search.state().run.card.is_ok() {
         prepare::say_if_slow(output);
     }
+    shell::end_with_signals()?;
     let progress = Progress::new(output);
     let why = search
         .run(&|state, candidate| progress.above(|| output.line(line(state, candidate))), &|what| progress.tell(what))?;

@@ -17,13 +17,14 @@ pub(super) fn expand<'t>(reader: &Reader<'_>, value: &Value<'t>) -> Vec<Value<'t
     if list.is_empty() {
         reader.fail(each.span(), "an empty list gives no case", []);
     }
+    let mut common = table.clone();
+    common.remove("each");
     let mut tables = Vec::new();
     for item in list {
         let Some(inner) = reader.table(item, "a table, { rows = 1 }") else {
             continue;
         };
-        let mut merged = table.clone();
-        merged.remove("each");
+        let mut merged = common.clone();
         for (key, value) in inner {
             // A map keeps the key that it has, which stands elsewhere in the file.
             merged.remove(key.get_ref().as_ref());

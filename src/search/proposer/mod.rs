@@ -69,6 +69,14 @@ impl FromStr for Proposer {
     }
 }
 
+impl Proposer {
+    /// How it is written, whatever the current folder.
+    pub(crate) fn from_here(text: &str) -> Result<String> {
+        let Some(folder) = text.strip_prefix("dir:") else { return Ok(text.to_owned()) };
+        Ok(format!("dir:{}", std::path::absolute(folder)?.display()))
+    }
+}
+
 /// How proposers are written.
 const FORMS: &str = "dir:PATH, exec:COMMAND, sweep, agent:NAME[:MODEL] or http:URL#MODEL";
 
