@@ -24,7 +24,7 @@ pub(crate) enum Skills {
     /// Find skills by their text: installed and embedded ones, or those of a source (from elsewhere: uses the network)
     #[command(
         aliases = ["search", "f"],
-        after_help = "Examples:\n  kernels skills find layer norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and\nprints the first line of SKILL.md that has one where name and description do not. Exit 1 where\nthere is none. With an address after --in, as `add` takes it, the network is used."
+        after_help = "Examples:\n  kernels skills find rms norm\n  kernels skills find release --in ./skills\n\nFinds the skills whose name, description or SKILL.md has every word, in upper or lower case, and\nprints the first line of SKILL.md that has one where name and description do not. Exit 1 where\nthere is none. With an address after --in, as `add` takes it, the network is used."
     )]
     Find(Find),
     /// Write a new skill: a folder with a SKILL.md that is valid, to be edited
@@ -89,7 +89,7 @@ agents are asked as `kernels skills eval` does, over the network.\n\n\
         after_help = "Examples:\n  kernels skills validate .claude/skills/* --strict\n  kernels skills validate --deep my-skill\n  kernels skills validate --deep --strict --python ~/venv/bin/python my-skill.skill\n\n--deep compiles cuda and cpp blocks for sm_75, 80 and 90 (nvcc, g++), parses Python and looks its imports\nup, holds `kernels` lines against this program and scripts' flags against their source. What a missing\ntool leaves unchecked is counted with the reason. Nothing of the skill is executed; a package of the\nnamed Python is imported where its source does not tell whether it has a name.\nExit codes: 0 valid, 1 findings, 2 wrong usage."
     )]
     Validate(Validate),
-    /// Measure what a skill is worth: agents on tasks with and without it, judged by tests (http: agents use the network)
+    /// Measure what a skill is worth: agents on tasks with and without it, judged by tests (models and coding agents use the network)
     #[command(after_help = super::eval::EVAL)]
     Eval(Box<super::eval::Eval>),
     /// List the runs of `eval` in this project, or draw them
