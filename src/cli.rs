@@ -9,7 +9,7 @@ pub(crate) mod skills;
 pub mod suggest;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 const STYLES: Styles = Styles::styled()
@@ -30,7 +30,7 @@ const STYLES: Styles = Styles::styled()
     max_term_width = 100,
     subcommand_required = true,
     arg_required_else_help = true,
-    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm --owner ada   a kernel project of your own\n  kernels add --blank relu2_up --dir my-norms   an operation of your own in it\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n  kernels publish my-norms           to the Kernel Hub, with its evidence\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\nOnly these use the network: `kernels publish`, `kernels hub`, `kernels toolchain install` (through pip),\n`kernels bench --against hub:OWNER/NAME` and `--e2e -- --kernel OWNER/NAME`, `kernels search`, `kernels skills eval` and `generate` with models\nand coding agents, and `kernels skills add`, `update`, `sync`, `restore` without an ID and `find --in`\nfor skills from elsewhere."
+    after_help = "Examples:\n  kernels skills add --claude        the skill, into this project, for Claude Code\n  kernels skills status              what is installed, and whether it is current\n  kernels toolchain install          the CUDA compiler, once\n  kernels init my-norms --op rms_norm --owner ada   a kernel project of your own\n  kernels add --blank relu2_up --dir my-norms   an operation of your own in it\n  kernels check kernels/rmsnorm      what fails on the Hub; needs no card\n  kernels build kernels/rmsnorm      registers, spills, occupancy; needs no card\n  kernels verify kernels/rmsnorm     results against fp64, on the card\n  kernels bench kernels/rmsnorm      time beside a copy of the same bytes\n  kernels publish my-norms           to the Kernel Hub, with its evidence\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 refused to protect something of yours.\n\nOnly these use the network: `kernels publish`, `kernels hub`, `kernels toolchain install` (through pip),\n`kernels bench --against hub:OWNER/NAME` and `--e2e -- --kernel OWNER/NAME`, `kernels search`, `kernels skills eval` and `generate` with models\nand coding agents, and `kernels skills add`, `update`, `sync`, `restore` without an ID and `find --in`\nfor skills from elsewhere."
 )]
 pub struct Cli {
     /// What to do.
@@ -142,14 +142,48 @@ pub(crate) enum Command {
     },
 }
 
+/// All commands. The texts behind their options flow: a terminal's width breaks lines, and not the source.
+pub(crate) fn definitions() -> clap::Command {
+    flowing(Cli::command())
+}
+
+fn flowing(command: clap::Command) -> clap::Command {
+    let text = command.get_after_help().map(|text| paragraphs(&text.to_string()));
+    let command = match text {
+        Some(text) => command.after_help(text),
+        None => command,
+    };
+    command.mut_subcommands(flowing)
+}
+
+/// Joins the lines of each paragraph. An indented line and the exit codes have lines of their own.
+fn paragraphs(text: &str) -> String {
+    let (mut joined, mut goes_on) = (String::new(), false);
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        if !joined.is_empty() {
+            joined.push(if is_prose && goes_on && !line.starts_with("Exit code") { ' ' } else { '\n' });
+        }
+        joined.push_str(line);
+        goes_on = is_prose;
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definitions_hold_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_paragraph_is_one_line_and_what_is_indented_stays() {
+        let text = "Examples:\n  one\n  two\n\nA line\nand its end.\nExit code 3.\n\nNeeds this:\n  three\nB.";
+        let joined = "Examples:\n  one\n  two\n\nA line and its end.\nExit code 3.\n\nNeeds this:\n  three\nB.";
+        assert_eq!(paragraphs(text), joined);
     }
 
     #[test]

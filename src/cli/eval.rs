@@ -26,7 +26,7 @@ asked at the URL, and those of coding agents at ANTHROPIC_BASE_URL, OPENAI_BASE_
 COPILOT_PROVIDER_BASE_URL (default: their makers'), with the key of your environment, which the agent does not get:
 that is the only use of the network. docs/evaluation.md has the keys, and what an agent can reach.
 
-Exit code 3 where --out holds a run already, or --prepare names a folder that is not empty; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
+Exit code 3 where --out or --prepare names a folder that is not empty; 1 where --check finds a task that does not hold, or a result is below --fail-under.";
 
 pub(super) const RUNS: &str = "Examples:
   kernels skills runs
@@ -102,7 +102,7 @@ pub(crate) struct Runs {
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
     /// Print every row as CSV
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
     /// Where to draw them.
     #[command(flatten)]

@@ -233,7 +233,7 @@ pub(crate) struct Ci {
     #[arg(long, value_name = "FILE")]
     pub(crate) signers: Option<PathBuf>,
     /// Print a GitHub workflow that runs this command, with --signers and --evidence as given, and do nothing else
-    #[arg(long, conflicts_with_all = ["junit", "python", "require_torch", "require_card"])]
+    #[arg(long, conflicts_with_all = ["json", "junit", "python", "require_torch", "require_card"])]
     pub(crate) workflow: bool,
     /// With --workflow, where the workflow gets this program: a release or a commit of a repository on GitHub [default: the
     /// repository's variable `KERNELS_FROM`]

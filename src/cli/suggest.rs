@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Parser};
+use clap::{Command, CommandFactory, FromArgMatches};
 
 use super::Cli;
 use crate::agent::table;
@@ -30,7 +30,8 @@ const WORDS: &[(&str, &str)] = &[
 /// Parses a command line. An error about an unknown command, or an option that is an agent, says what to type instead.
 pub fn parse<W: Into<OsString> + Clone>(words: impl IntoIterator<Item = W>) -> Result<Cli, clap::Error> {
     let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-    Cli::try_parse_from(&words).map_err(|error| mend(error, &words))
+    let parsed = super::definitions().try_get_matches_from(&words).and_then(|found| Cli::from_arg_matches(&found));
+    parsed.map_err(|error| mend(error, &words))
 }
 
 fn mend(mut error: clap::Error, words: &[OsString]) -> clap::Error {

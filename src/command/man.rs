@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::report::Output;
 
 /// Prints the page of a command, or the names of all commands that have one.
 pub(super) fn run(command: &[String], list: bool, output: Output) -> Result<ExitCode> {
-    let mut program = Cli::command();
+    let mut program = cli::definitions();
     program.build();
     if list {
         let mut names = Vec::new();

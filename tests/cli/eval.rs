@@ -446,6 +446,7 @@ fn skills_eval_that_judged_nothing_passes_no_gate() {
     for more in [["--runs", "5"], ["--arms", "with"], ["--filter", "zzz"], ["--timeout", "1s"]] {
         eval(&test, &[&["--resume", "run"], &more[..]].concat()).expect(2, &[more[0]]);
     }
+    test.run("skills runs --csv --json").expect(2, &["--csv", "--json"]);
     test.write("mine/notes.md", "mine\n");
     eval(&test, &["--tasks", "tasks", "--agent", "exec:true", "--out", "mine"]).expect(3, &["is not empty"]);
 }
