@@ -1,11 +1,20 @@
 //! Finding the project that a folder belongs to.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The nearest folder at or above `from` that holds `.git`: a folder in a clone, a file in a
 /// worktree or a submodule.
 pub(crate) fn git_root(from: &Path) -> Option<PathBuf> {
-    from.ancestors().find(|folder| folder.join(".git").exists()).map(Path::to_path_buf)
+    let is_there = |folder: &&Path| folder.join(".git").metadata().is_ok_and(|git| !is_planted(folder, &git));
+    from.ancestors().find(is_there).map(Path::to_path_buf)
+}
+
+/// Whether a stranger may have made it, to be the project of whoever works below: in a folder such as /tmp anybody can.
+fn is_planted(folder: &Path, git: &Metadata) -> bool {
+    let is_mine = [0, rustix::process::geteuid().as_raw()].contains(&git.uid());
+    !is_mine && folder.metadata().is_ok_and(|folder| folder.mode() & 0o002 != 0)
 }
 
 /// The folders from `from` up to `root`, both included, nearest first.

@@ -1,4 +1,4 @@
-//! `.claude` or `.claude/skills` that is a file or a link.
+//! `.claude` or `.claude/skills` that is a file or a link, and a `.git` that somebody else made.
 
 use super::*;
 
@@ -74,4 +74,27 @@ fn are_a_link_to_installs_outside() {
     test.run("skills remove demo").expect_any(&[1, 3]);
     test.run("skills remove demo --force").expect_any(&[1, 3]);
     assert_unchanged(&before, &test.untouchable());
+}
+
+/// In /tmp anybody can make a `.git`, and a skills.toml beside it.
+#[test]
+fn have_a_repository_of_a_stranger() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root can give a folder to somebody else");
+        return;
+    }
+    let test = Test::hostile();
+    let (all, mine) = (test.root().join("tmp"), test.root().join("tmp/mine"));
+    fs::create_dir_all(&mine).unwrap();
+    fs::create_dir(all.join(".git")).unwrap();
+    write(&all.join("skills/evil/SKILL.md"), skill_md("evil", "1"));
+    write(&all.join("skills.toml"), "agents = [\"claude\"]\n[skills.evil]\nsource = \"skills/evil\"\n");
+    test.run_in(&mine, "skills sync --check").expect(1, &["evil"]);
+    chown(all.join(".git"), Some(NOBODY), Some(NOBODY)).unwrap();
+    // A checkout that another user's program made is no trap: nobody else can write beside it.
+    test.run_in(&mine, "skills sync --check").expect(1, &["evil"]);
+    fs::set_permissions(&all, Permissions::from_mode(0o1777)).unwrap();
+    let before = picture(&all);
+    test.run_in(&mine, "skills sync").expect(1, &["there is no"]);
+    assert_unchanged(&before, &picture(&all));
 }
