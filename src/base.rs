@@ -9,6 +9,7 @@ pub(crate) mod http;
 pub(crate) mod lease;
 pub(crate) mod repo;
 pub(crate) mod scratch;
+pub(crate) mod signals;
 pub(crate) mod text;
 
 use std::fmt::Write as _;

@@ -109,12 +109,10 @@ impl<'p> Allows<'p> {
     /// Reads the `[[check.allow]]` tables of kernel.toml.
     fn read_kernel_toml(&mut self, project: &Sources, findings: &mut Findings) {
         const RULE: &str = "kernel-toml/syntax";
-        let full = project.root.join(KERNEL_TOML);
-        if !full.is_file() {
+        if !project.root.join(KERNEL_TOML).is_file() {
             return;
         }
-        let real = std::fs::canonicalize(&full).unwrap_or(full);
-        let problem = match Text::read(&real, KERNEL_TOML.to_owned()) {
+        let problem = match Text::read_inside(&project.root, KERNEL_TOML) {
             Ok(text) if text.exact => {
                 let (table, errors) = DeTable::parse_recoverable(&text.content);
                 for error in &errors {

@@ -16,8 +16,7 @@ use crate::project::{Argument, CType, KERNEL_TOML, Operation, OracleRef, kernel_
 
 pub(super) fn check(project: &Sources, findings: &mut Findings) {
     let path = project.root.join(KERNEL_TOML);
-    let read = fs::canonicalize(&path).and_then(|full| Text::read(&full, KERNEL_TOML.to_owned()));
-    let text = match read {
+    let text = match Text::read_inside(&project.root, KERNEL_TOML) {
         Ok(text) if text.exact => text,
         // Reported with the allows that it may have, as is a file that cannot be read.
         Ok(_) => return,

@@ -99,9 +99,7 @@ impl Report {
 /// Applies every rule to a folder with a build.toml.
 pub fn check(dir: &Path) -> Result<Report> {
     let root = fs::canonicalize(dir).with_context(|| format!("there is no project at {}", dir.display()))?;
-    let path = root.join(BUILD_TOML);
-    let real = fs::canonicalize(&path).with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
-    let text = Text::read(&real, BUILD_TOML.to_owned())
+    let text = Text::read_inside(&root, BUILD_TOML)
         .with_context(|| format!("cannot read {}", dir.join(BUILD_TOML).display()))?;
     let mut findings = Findings::default();
     let manifest = build_toml::read(&text, &mut findings);

@@ -1,5 +1,6 @@
 //! A project file as text, with lines and columns.
 
+use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -33,6 +34,15 @@ impl Text {
                 Self::new(path, text, false)
             }
         })
+    }
+
+    /// Reads a file of the project at `root`, which is canonical; a link may lead to it from inside.
+    pub(super) fn read_inside(root: &Path, path: &str) -> io::Result<Self> {
+        let real = fs::canonicalize(root.join(path))?;
+        if !real.starts_with(root) {
+            return Err(io::Error::other("a link out of the project's folder; copy the file into the project"));
+        }
+        Self::read(&real, path.to_owned())
     }
 
     pub(super) fn new(path: String, text: String, exact: bool) -> Self {

@@ -14,9 +14,10 @@ use crate::base::plural;
 use crate::cli::agents::Agents;
 use crate::cli::skills;
 use crate::install::apply::{self, Done};
+use crate::install::discover::{self, Install};
 use crate::install::manifest::{self, Manifest};
-use crate::install::pins::{self, Pins};
-use crate::install::plan;
+use crate::install::pins::{self, Pin, Pins};
+use crate::install::plan::{self, LAST_COPY};
 use crate::install::step::{Action, Merge, Options, Step};
 use crate::install::transaction::Recovered;
 use crate::install::{Place, Refusal};
@@ -118,25 +119,29 @@ pub(crate) fn install(
         if !plan.refused.is_empty() {
             return Err(Refusal(plan.refused).into());
         }
-        let done = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
-        (done, Vec::new(), plan.notes)
+        let done: Vec<Done> = plan.steps.into_iter().map(|step| Done { step, backup: None }).collect();
+        let pin = lost_pin(machine, skill, &done);
+        let notes = plan.notes.into_iter().chain(pin.map(|pin| unpinned(skill, &pin))).collect();
+        (done, Vec::new(), notes)
     } else {
+        let is_remote = skill.source.address().is_some();
         let in_project = places.iter().any(|place| place.scope == Scope::Project);
-        if in_project && skill.source.address().is_some() {
+        if in_project && is_remote {
             // A lock that cannot be read stops the command before anything is changed.
             Pins::read(machine.project())?;
         }
         let mut outcome = apply::install(machine, skill, places, options)?;
-        if in_project {
-            match Pins::add(machine.project(), skill) {
-                Ok(note) => outcome.notes.extend(note),
-                Err(error) => {
-                    let why = failure::message(&error);
-                    not_pinned =
-                        Some(format!("{} is installed, and {} was not changed: {why}", skill.name, pins::FILE));
-                }
+        let pinned = match lost_pin(machine, skill, &outcome.done) {
+            _ if in_project && is_remote => Pins::add(machine.project(), skill),
+            Some(pin) => {
+                outcome.notes.push(unpinned(skill, &pin));
+                Pins::remove(machine.project(), &skill.name)
             }
-        }
+            None => Ok(()),
+        };
+        not_pinned = pinned.err().map(|error| {
+            format!("{} is installed, and {} was not changed: {}", skill.name, pins::FILE, failure::message(&error))
+        });
         (outcome.done, outcome.recovered, outcome.notes)
     };
     show(machine, skill, &done, dry_run, heading, output);
@@ -162,6 +167,27 @@ pub(crate) fn install(
         "findings": skill.findings,
     });
     Ok((report, done.iter().filter(|done| done.step.action.changes_anything()).count()))
+}
+
+/// The pin of a skill's name, where a skill from here, or the embedded one, takes the place of all that it pins. A lock that cannot
+/// be read says nothing.
+fn lost_pin(machine: &Machine, skill: &Skill, done: &[Done]) -> Option<Pin> {
+    if skill.source.address().is_some() {
+        return None;
+    }
+    let pin = Pins::read(machine.project()).ok()?.get(&skill.name)?;
+    let places = discover::all_places(machine, &[Scope::Project]);
+    let changed = done.iter().map(|done| &done.step).filter(|step| step.action.changes_anything());
+    let changed: Vec<&Path> = changed.map(|step| step.place.folder.as_path()).collect();
+    let is_pinned = |copy: &Install| copy.address().is_some_and(|from| pin.from.covers(&from));
+    let stays = |copy: &Install| is_pinned(copy) && !changed.contains(&copy.folder.as_path());
+    let takes_a_place = places.iter().any(|place| changed.contains(&place.folder.as_path()));
+    let is_left = discover::installs(&places, std::slice::from_ref(&skill.name)).iter().any(stays);
+    (takes_a_place && !is_left).then_some(pin)
+}
+
+fn unpinned(skill: &Skill, pin: &Pin) -> String {
+    format!("{} does not pin {} to {} any more", pins::FILE, skill.name, pin.from)
 }
 
 /// Prints the findings about a skill that can be installed nevertheless.
@@ -235,6 +261,7 @@ fn replaced(step: &Step) -> String {
         Action::Replace { what } | Action::Link { replaces: Some(what), .. } => {
             format!("the {what} is")
         }
+        Action::Update { last_copy: true, .. } => format!("the {LAST_COPY} is"),
         Action::Merge { .. } => "the tree before the merge is".to_owned(),
         // The plan found nothing to protect: the edit was made since.
         _ => "what was changed meanwhile is".to_owned(),
@@ -269,6 +296,7 @@ fn words(step: &Step, dry_run: bool) -> &'static str {
         (Action::Adopt, false) => "adopted",
         (Action::Adopt, true) => "adopt",
         (Action::Update { .. }, false) => "updated",
+        (Action::Update { last_copy: true, .. }, true) => "back up, update",
         (Action::Update { .. }, true) => "update",
         (Action::Repair(_), false) => "repaired",
         (Action::Repair(_), true) => "repair",
@@ -286,7 +314,7 @@ fn words(step: &Step, dry_run: bool) -> &'static str {
 fn detail(step: &Step, dry_run: bool) -> Option<String> {
     match &step.action {
         Action::Link { to, .. } | Action::KeepLink { to } => Some(format!("→ {}", to.display())),
-        Action::Update { from: Some(from) } => Some(format!("was {from}")),
+        Action::Update { from: Some(from), .. } => Some(format!("was {from}")),
         Action::Repair(changes) => Some(format!("{} missing or empty", plural(changes.len(), "file"))),
         Action::Merge { from, conflicts, .. } => {
             let from = from.as_deref().unwrap_or("another version");

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::failure::Usage;
 use super::{prepare, workflow};
+use crate::base::signals;
 use crate::cli::project::Ci;
 use crate::report::check::{Check, Status, Suite, total};
 use crate::report::{Output, file, junit, style, summary};
@@ -64,7 +63,7 @@ impl SoFar {
 
 /// When the process is told to end, writes what was checked so far and ends it.
 fn on_a_stop(so_far: &Arc<Mutex<SoFar>>, run: &Run) -> Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut signals = signals::that_end()?;
     let (so_far, run) = (Arc::clone(so_far), run.clone());
     std::thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };

@@ -62,12 +62,8 @@ pub(super) fn run(arguments: &Eval, output: Output) -> Result<ExitCode> {
         (plan, folder)
     };
     let is_new = arguments.resume.is_none();
-    if is_new && std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
-        let advice = ["go on with it: --resume RUN", "name another folder after --out"];
-        return Err(Refusal::of(folder, "holds a run already", &advice).into());
-    }
     if is_new {
-        super::is_free(&folder, "name another folder after --out")?;
+        super::is_free(&folder, "go on with it: --resume RUN")?;
     }
     let all = plan.order().len();
     output.line(format!("{} {}", style::strong(plan.header.title()), style::faint(folder.display())));
@@ -260,6 +256,13 @@ fn limits(texts: &[String]) -> Result<BTreeMap<&str, f64>> {
 /// What is worse than the limits. A lift that could not be measured is below any; harm is counted in the arms with the skill.
 fn below(limits: &BTreeMap<&str, f64>, summary: &Summary) -> Vec<String> {
     let mut below = Vec::new();
+    let with_the_skill: Vec<_> = summary.cells.iter().filter(|cell| cell.arm != "without").collect();
+    if limits.contains_key("lift") && summary.lifts.is_empty() {
+        below.push("no arm was run with the skill and without it, so there is no lift".to_owned());
+    }
+    if limits.contains_key("harm") && with_the_skill.is_empty() {
+        below.push("no arm was run with the skill, so there is no harm to count".to_owned());
+    }
     if let Some(least) = limits.get("lift") {
         for Lift { agent, arm, lift, .. } in &summary.lifts {
             match lift {
@@ -269,7 +272,7 @@ fn below(limits: &BTreeMap<&str, f64>, summary: &Summary) -> Vec<String> {
             }
         }
     }
-    for cell in summary.cells.iter().filter(|cell| cell.arm != "without") {
+    for cell in with_the_skill {
         if limits.contains_key("harm") && cell.runs == 0 {
             below.push(format!("{} {}: no run was judged, so harm is not known", cell.agent, cell.arm));
         }

@@ -149,9 +149,14 @@ fn dispatch(command: Command, output: Output) -> Result<ExitCode> {
     }
 }
 
-/// Refuses a run's folder in which something lies: a run writes files of its own names.
-fn is_free(folder: &Path, advice: &str) -> Result<()> {
+/// Refuses a folder for a new run in which something lies: a run writes files of its own names. `resume` is what to do with one that
+/// holds a run.
+fn is_free(folder: &Path, resume: &str) -> Result<()> {
+    let other = "name another folder after --out";
+    let refused = |reason, advice: &[&str]| Err(Refusal::of(folder.to_owned(), reason, advice).into());
+    if std::fs::symlink_metadata(folder.join("events.jsonl")).is_ok() {
+        return refused("holds a run already", &[resume, other]);
+    }
     let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
-    let holds_a_run = folder.join("events.jsonl").exists();
-    if is_empty || holds_a_run { Ok(()) } else { Err(Refusal::of(folder.to_owned(), "is not empty", &[advice]).into()) }
+    if is_empty { Ok(()) } else { refused("is not empty", &[other]) }
 }

@@ -1,5 +1,6 @@
 //! `kernels skills remove`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -9,7 +10,7 @@ use super::{add, failure, status, target};
 use crate::agent::{Machine, Scope};
 use crate::cli::skills;
 use crate::install::discover::{self, Install};
-use crate::install::pins::Pins;
+use crate::install::pins::{self, Pins};
 use crate::install::remove::{self, Removal, Removed};
 use crate::install::step::Options;
 use crate::install::{Place, apply};
@@ -28,6 +29,8 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
     if !unlisted.is_empty() {
         bail!("nothing was removed: {}", unlisted.join("; "));
     }
+    // Before folders that become empty go.
+    let of_project = discover::all_places(machine, &[Scope::Project]);
     let recovered = if looking.is_only() { Vec::new() } else { apply::recover(&places)? };
     add::show_recovered(machine, &recovered, output);
     let names = if arguments.all { ours(&places) } else { arguments.names.clone() };
@@ -52,30 +55,22 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
             return not_there(machine, name, &all);
         }
     }
+    let from_elsewhere = targets.iter().any(|install| install.address().is_some());
     let options = Options { force: arguments.force, ..Options::default() };
     let Removed { removals, put_back, notes } = if looking.is_only() {
         Removed { removals: remove::plan(&targets, &all, options)?, ..Removed::default() }
     } else {
         remove::remove(machine, &targets, &all, options)?
     };
-    // What was removed elsewhere was not pinned by this project.
-    let project = machine.project().canonicalize()?;
-    let of_project = |name: &String| {
-        let gone = removals.iter().filter(|removal| removal.install.name == *name);
-        recovered.iter().any(|one| one.path.starts_with(&project))
-            || gone
-                .map(|removal| &removal.install)
-                .any(|one| one.scope != Scope::User && one.path.starts_with(&project))
-    };
-    let failed: Vec<String> = if looking.is_only() {
-        Vec::new()
+    let failed = if looking.is_only() {
+        None
     } else {
-        let names: Vec<String> = names.into_iter().filter(of_project).collect();
-        let unpinned = forget(machine, &names).err();
+        let gone = removals.iter().map(|removal| removal.install.path.as_path());
+        let gone: Vec<&Path> = gone.chain(recovered.iter().map(|one| one.path.as_path())).collect();
+        let unpinned = forget(machine, &of_project, &names, &gone).err();
         unpinned
-            .map(|error| format!("it is removed, and still pinned: {}", failure::message(&error)))
-            .into_iter()
-            .collect()
+            .filter(|_| from_elsewhere)
+            .map(|error| format!("removed, and {} was not changed: {}", pins::FILE, failure::message(&error)))
     };
     if removals.is_empty() && looking.check {
         output.line(style::faint("nothing to remove"));
@@ -95,7 +90,7 @@ pub(crate) fn run(machine: &Machine, arguments: &skills::Remove, output: Output)
         "recovered": recovered,
         "notes": notes,
     });
-    let failed = [failed, failure::pending(removals.len(), looking)].concat();
+    let failed: Vec<String> = failed.into_iter().chain(failure::pending(removals.len(), looking)).collect();
     Ok(failure::end(report, put_back, &failed, output))
 }
 
@@ -112,12 +107,17 @@ fn ours(places: &[Place]) -> Vec<String> {
     names
 }
 
-/// Removes from skills-lock.json the skills of which the project has no copy any more.
-fn forget(machine: &Machine, names: &[String]) -> Result<()> {
+/// Removes from skills-lock.json the skills that are gone from one of the project's places, and of which it has no copy any more.
+fn forget(machine: &Machine, places: &[Place], names: &[String], gone: &[&Path]) -> Result<()> {
+    let was_here = |name: &&String| places.iter().any(|place| gone.contains(&place.dest(name).as_path()));
+    let names: Vec<String> = names.iter().filter(was_here).cloned().collect();
+    if names.is_empty() {
+        return Ok(());
+    }
     let pins = Pins::read(machine.project())?;
-    let left = discover::installs(&discover::all_places(machine, &[Scope::Project]), names);
-    let gone = |name: &&String| pins.get(name).is_some() && !left.iter().any(|install| install.name == **name);
-    names.iter().filter(gone).try_for_each(|name| Pins::remove(machine.project(), name))
+    let left = discover::installs(places, &names);
+    let is_pinned = |name: &&String| pins.get(name).is_some() && !left.iter().any(|install| install.name == **name);
+    names.iter().filter(is_pinned).try_for_each(|name| Pins::remove(machine.project(), name))
 }
 
 fn show(machine: &Machine, removals: &[Removal], dry_run: bool, output: Output) {

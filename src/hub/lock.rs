@@ -106,15 +106,17 @@ pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
 /// What is in a file of a folder that may be a clone: a link would lead to other files, whose lines an error shows.
 fn text(path: &Path) -> Result<String> {
     let cannot = || format!("cannot read {}, which is to be a regular file", path.display());
-    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
-    ensure!(!is_link, cannot());
-    let bytes = disk::read_plain(path, LARGEST).with_context(cannot)?;
+    let real = path.canonicalize().with_context(cannot)?;
+    let is_inside = path.parent().and_then(|folder| folder.canonicalize().ok()).is_some_and(|to| real.starts_with(to));
+    ensure!(is_inside, "{} is a link out of its folder; copy the file into it", path.display());
+    let bytes = disk::read_plain(&real, LARGEST).with_context(cannot)?;
     String::from_utf8(bytes).with_context(cannot)
 }
 
 /// The rows of a folder's kernels.lock.
 pub(crate) fn read(dir: &Path) -> Result<Vec<Locked>> {
     let path = dir.join(LOCK);
-    let text = text(&path).context("`kernels hub lock` writes it")?;
+    ensure!(path.symlink_metadata().is_ok(), "there is no {}; `kernels hub lock` writes it", path.display());
+    let text = text(&path)?;
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }

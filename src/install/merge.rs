@@ -137,9 +137,12 @@ fn one(
         Some(base) if base.executable == ours.executable => theirs.executable,
         _ => ours.executable,
     };
+    // What the new version has; an edit may have lines of both kinds.
+    let is_crlf = text::with_lf(&theirs.content).is_some();
     let text = |entry: &Entry| {
         let text = text::with_lf(&entry.content).unwrap_or_else(|| entry.content.to_vec());
-        String::from_utf8(text).ok().filter(|text| !text.contains('\0'))
+        let text = String::from_utf8(text).ok().filter(|text| !text.contains('\0'))?;
+        Some(if is_crlf { text.replace("\r\n", "\n") } else { text })
     };
     // Without the base, everything conflicts that is not the same.
     let before = base.map_or(Some(String::new()), text);
@@ -151,7 +154,7 @@ fn one(
     let version = skill.version.as_deref().unwrap_or("new");
     merged.labels("installed", "your edit", &format!("{} {version}", skill.name));
     let mut content = merged.to_string();
-    if text::with_lf(&theirs.content).is_some() {
+    if is_crlf {
         content = content.replace('\n', "\r\n");
     }
     (Some(Entry { executable, content: content.into_bytes().into() }), merged.is_conflicted())

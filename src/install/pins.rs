@@ -96,20 +96,14 @@ impl Pins {
         })
     }
 
-    /// Pins the project's copy of a skill to what was installed. One from here or embedded loses the pin of what it replaced, which
-    /// the note says.
-    pub(crate) fn add(project: &Path, skill: &Skill) -> Result<Option<String>> {
-        let Some(entry) = entry(skill) else {
-            // Where nothing came from elsewhere, it does not matter whether the lock can be read.
-            let Some(pin) = Self::read(project).ok().and_then(|pins| pins.get(&skill.name)) else { return Ok(None) };
-            Self::remove(project, &skill.name)?;
-            return Ok(Some(format!("{FILE} does not pin {} to {} any more", skill.name, pin.from)));
-        };
+    /// Pins the project's copy of a skill from elsewhere to what was installed.
+    pub(crate) fn add(project: &Path, skill: &Skill) -> Result<()> {
+        let Some(entry) = entry(skill) else { return Ok(()) };
         let same = |pin: &Pin| pin.digest == Ok(skill.digest) && skill.source.address() == Some(&pin.from);
         if Self::read(project)?.get(&skill.name).is_some_and(|pin| same(&pin)) {
-            return Ok(None);
+            return Ok(());
         }
-        change(project, |pins| drop(pins.skills.insert(skill.name.clone(), entry))).map(|()| None)
+        change(project, |pins| drop(pins.skills.insert(skill.name.clone(), entry)))
     }
 
     /// Forgets a skill that is not in the project any more.

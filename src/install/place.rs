@@ -64,8 +64,9 @@ impl Place {
         let here = || machine.project().canonicalize().ok().filter(|project| self.folder.starts_with(project));
         match self.scope {
             Scope::User => None,
-            Scope::Project | Scope::Dest => here()
-                .or_else(|| crate::agent::project::git_root(&self.folder))
+            // A repository first: a clone in the current project is somebody else's, and reaches nothing beside it.
+            Scope::Project | Scope::Dest => crate::agent::project::git_root(&self.folder)
+                .or_else(here)
                 .or_else(|| Some(self.folder.parent()?.parent()?.to_path_buf())),
         }
     }

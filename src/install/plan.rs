@@ -15,6 +15,7 @@ use super::transaction::{OldTree, link_fingerprint};
 use crate::agent::table::{self, Copies};
 use crate::agent::{Agent, Machine, Scope};
 use crate::skill::source::{Skill, Source};
+use crate::skill::tree::SKILL_MD;
 
 /// All steps, real copies before links, and everything protected.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,10 @@ pub(crate) fn plan(machine: &Machine, skill: &Skill, places: Vec<Place>, options
         let judged = judge(&dest, &skill.name, Some(skill));
         let link = links.iter().find(|link| link.folder == place.folder);
         let decided = match link {
-            Some(link) => decide_link(link, (&dest, place.scope), &judged, options),
+            Some(link) => {
+                let is_last = is_last_copy(machine, skill, &place, &judged);
+                decide_link(link, (&dest, place.scope), &judged, is_last, options)
+            }
             None => decide_copy(machine, skill, &place, &judged, options),
         };
         match decided {
@@ -258,17 +262,23 @@ fn is_real(dest: &Path) -> bool {
 
 type Decision = Result<(Action, OldTree), Refused>;
 
-/// Whether the place's tree may be the last copy of what it was installed from: another source takes its place, and its own is not
-/// known, or gone.
+/// Whether the tree at a place may be the last copy of what it was installed from: another source takes its place, and its own is
+/// not known, or gone. Two sources outside the project, which its receipts do not name, are not told apart.
 fn is_last_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgement) -> bool {
     let Some(receipt) = &judged.receipt else { return false };
-    let (Source::Folder { path } | Source::Archive { path }) = &receipt.source else { return false };
-    let is_there = path.as_ref().is_some_and(|path| place.folder.join(path).exists());
+    let at = |path: &Option<PathBuf>| path.as_ref().map(|path| place.folder.join(path));
+    let is_there = match &receipt.source {
+        Source::Embedded | Source::Remote { .. } => return false,
+        Source::Folder { path } => at(path).is_some_and(|folder| folder.join(SKILL_MD).is_file()),
+        Source::Archive { path } => at(path).is_some_and(|archive| archive.is_file()),
+    };
     !is_there && recordable(&skill.source, &place.folder, place.project(machine).as_deref()) != receipt.source
 }
 
 /// What is said of an install that is the only copy of its skill, whatever its receipt says.
 const ITS_OWN_SOURCE: &str = "skill that was its own source";
+/// What is said of one whose source is not known, or gone.
+pub(crate) const LAST_COPY: &str = "old skill, whose source is gone or not known,";
 
 fn is_only_copy(dest: &Path, judged: &Judgement) -> bool {
     judged.receipt.as_ref().is_some_and(|receipt| receipt.names_itself(dest))
@@ -285,9 +295,11 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
         State::Stale | State::Unchecked | State::Missing(_) if is_only_copy(&dest, judged) => {
             Ok((Action::Replace { what: ITS_OWN_SOURCE.to_owned() }, kept))
         }
+        State::Stale | State::Unchecked | State::Missing(_) if is_last_copy(machine, skill, place, judged) => {
+            Ok((Action::Update { from: judged.version.clone(), last_copy: true }, OldTree { keep: true, ..clean }))
+        }
         State::Stale | State::Unchecked => {
-            let old = OldTree { keep: is_last_copy(machine, skill, place, judged), ..clean };
-            Ok((Action::Update { from: judged.version.clone() }, old))
+            Ok((Action::Update { from: judged.version.clone(), last_copy: false }, clean))
         }
         State::Missing(changes) => Ok((Action::Repair(changes.clone()), clean)),
         State::Foreign(Foreign::Link(to)) if linked_folder(machine, &dest, &skill.name, place.scope).is_some() => {
@@ -306,11 +318,20 @@ fn decide_copy(machine: &Machine, skill: &Skill, place: &Place, judged: &Judgeme
     }
 }
 
-fn decide_link(link: &Link, (dest, scope): (&Path, Scope), judged: &Judgement, options: Options) -> Decision {
+fn decide_link(
+    link: &Link,
+    (dest, scope): (&Path, Scope),
+    judged: &Judgement,
+    is_last: bool,
+    options: Options,
+) -> Decision {
     let to = relative(&link.folder, &link.primary);
     let place = |replaces| Action::Link { to: to.clone(), only: link.only, replaces };
     match &judged.state {
         State::Absent => Ok((place(None), OldTree::default())),
+        State::Unchecked | State::Stale | State::Missing(_) if is_last => {
+            Ok((place(Some(LAST_COPY.to_owned())), OldTree { keep: true, fingerprint: judged.fingerprint.clone() }))
+        }
         State::Current { .. } | State::Unchecked | State::Stale | State::Missing(_) if is_only_copy(dest, judged) => {
             Ok((place(Some(ITS_OWN_SOURCE.to_owned())), OldTree { keep: true, fingerprint: None }))
         }

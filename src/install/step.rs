@@ -37,6 +37,8 @@ pub(crate) enum Action {
     /// Replace an unmodified other version.
     Update {
         from: Option<String>,
+        /// Whether it may be the last copy of another source's skill, and goes to a backup.
+        last_copy: bool,
     },
     /// Restore missing files.
     Repair(Vec<Change>),

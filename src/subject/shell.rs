@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::supervise;
+use crate::base::signals;
 
 /// How long what it printed is waited for after its end: a process that it left may hold the pipe open.
 const BRIEF: Duration = Duration::from_secs(2);
@@ -26,12 +25,13 @@ static APART: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 /// Ends the process, as a signal does, with the commands that have groups of their own: an interrupt of the terminal does not
 /// reach these, and nothing would limit them then.
 pub(crate) fn end_with_signals() -> Result<()> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut signals = signals::that_end()?;
     thread::spawn(move || {
         let Some(signal) = signals.forever().next() else { return };
         // Held until the process ends, so that no other one begins.
         let groups = locked(&APART);
         for group in groups.iter().filter_map(|group| Pid::from_raw(*group)) {
+            supervise::stop_and_end_below(group.as_raw_nonzero().get().cast_unsigned());
             let _ = kill_process_group(group, Signal::KILL);
         }
         std::process::exit(128 + signal);

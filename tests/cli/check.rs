@@ -695,6 +695,7 @@ fn what_is_no_file_in_place_of_kernel_toml_or_build_toml_is_an_error() {
             put(kind, &path);
             let (why, known) = match kind {
                 "nowhere" => ("No such file", "has no"),
+                "/dev/zero" => ("a link out of the project's folder", "not a regular file"),
                 _ => ("not a regular file", "not a regular file"),
             };
             for typed in ["build my-norms", "tune my-norms"] {
@@ -709,9 +710,9 @@ fn what_is_no_file_in_place_of_kernel_toml_or_build_toml_is_an_error() {
             fs::write(&path, &text).unwrap();
         }
     }
-    // A link to a file is one.
-    fs::rename(test.at("my-norms/kernel.toml"), test.at("there.toml")).unwrap();
-    symlink("../there.toml", test.at("my-norms/kernel.toml")).unwrap();
+    // A link to a file of the project is one.
+    fs::rename(test.at("my-norms/kernel.toml"), test.at("my-norms/there.toml")).unwrap();
+    symlink("there.toml", test.at("my-norms/kernel.toml")).unwrap();
     test.ok("check my-norms");
 }
 

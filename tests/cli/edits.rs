@@ -471,6 +471,11 @@ fn merging_keeps_the_line_ends_of_the_new_version() {
         source(&test, "1", &dos);
         test.ok("skills add src/demo --claude --force");
     }
+    // Lines of both kinds, as an editor on Linux leaves them.
+    test.write(&format!("{DEMO}/guide.md"), format!("{dos}mine\n"));
+    source(&test, "2", &dos.replace("one", "ONE"));
+    test.ok("skills update --merge");
+    assert_eq!(guide(&test), format!("{}mine\r\n", dos.replace("one", "ONE")));
 }
 
 /// A clone may carry a bare repository among a skill's files. Its configuration is not read: here that would wait for ever.

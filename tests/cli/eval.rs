@@ -440,6 +440,11 @@ fn skills_eval_that_judged_nothing_passes_no_gate() {
     let nowhere =
         ["--tasks", "tasks", "--agent", "http:http://127.0.0.1:1/v1#m", "--fail-under", "harm=0", "--out", "run"];
     eval(&test, &nowhere).expect(1, &["no run was judged"]);
+    for (arms, limit, words) in [("without", "harm=0", "no harm to count"), ("with", "lift=0.5", "there is no lift")] {
+        let out = format!("of-{arms}");
+        let run = ["--tasks", "tasks", "--agent", "exec:true", "--arms", arms, "--fail-under", limit, "--out", &out];
+        eval(&test, &run).expect(1, &[words]);
+    }
     let keyless = ["--tasks", "tasks", "--agent", "http:http://127.0.0.1:1/v1?key=NOPE#m", "--out", "other"];
     eval(&test, &keyless).expect(2, &["NOPE"]);
     assert!(!test.at("other").exists());

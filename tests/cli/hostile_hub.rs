@@ -72,7 +72,7 @@ fn a_hub_that_lies_about_commits_sizes_and_contents_is_not_believed() {
         let _ = fs::remove_file(demo.root.join(name));
         symlink(demo.test.home.join("token"), demo.root.join(name)).unwrap();
         let ran = demo.run(&server, typed);
-        ran.expect(1, &[name, "a regular file"]);
+        ran.expect(1, &[name, "is a link out of its folder"]);
         assert!(!ran.err.contains("a secret"), "{ran:#?}");
         fs::remove_file(demo.root.join(name)).unwrap();
         Ran::ok(demo.test.command_of("mkfifo").arg(demo.root.join(name)));

@@ -235,31 +235,65 @@ fn remove_all_leaves_what_kernels_did_not_install() {
 /// Its own source is gone, so that nobody else has it.
 #[test]
 fn the_last_copy_of_a_skill_is_kept_when_another_of_its_name_replaces_it() {
+    let kept = |test: &Test| {
+        let backups = test.json("skills backups")["backups"].as_array().unwrap().clone();
+        let notes = backups.iter().map(|one| test.at(one["path"].as_str().unwrap()).join("notes.md"));
+        (backups.len(), notes.filter(|notes| exists(notes)).count())
+    };
+    for link in ["", " --agents --link"] {
+        let test = Test::new();
+        let precious = test.skill("demo", "1");
+        write(&precious.join("notes.md"), "precious\n");
+        write_skill(&test.at("mine/demo"), "demo", "2");
+        let typed = format!("skills add {} --claude", precious.display());
+        test.ok(&typed);
+        write_skill(&precious, "demo", "1.1");
+        test.ok(&typed).expect(0, &["updated"]);
+        assert_eq!(kept(&test).0, 0, "of the same source nothing is kept");
+        fs::remove_dir_all(&precious).unwrap();
+        if link.is_empty() {
+            fs::remove_file(test.at(".claude/skills/demo/references/guide.md")).unwrap();
+        }
+        let typed = format!("skills add mine/demo --claude{link}");
+        test.ok(&format!("{typed} --dry-run")).expect(0, &["back up, update"]);
+        test.ok(&typed).expect(0, &["whose source is gone or not known, is kept in"]);
+        assert_eq!(kept(&test), (1, 1), "{typed}");
+    }
     let test = Test::new();
-    let precious = test.skill("demo", "1");
-    write(&precious.join("notes.md"), "precious\n");
-    write_skill(&test.at("mine/demo"), "demo", "2");
-    test.ok(&format!("skills add {} --claude", precious.display()));
-    fs::remove_dir_all(&precious).unwrap();
-    test.ok("skills add mine/demo --claude").expect(0, &["updated", "kept in"]);
-    let (backup,) = (test.json("skills backups")["backups"][0]["path"].as_str().unwrap().to_owned(),);
-    assert_eq!(fs::read_to_string(test.at(&backup).join("notes.md")).unwrap(), "precious\n");
-    // Of a source that is there, or is the same, nothing is kept.
-    write_skill(&test.at("other/demo"), "demo", "3");
-    test.ok("skills add other/demo --claude");
-    assert_eq!(test.json("skills backups")["backups"].as_array().unwrap().len(), 1);
+    write_skill(&test.at("one/demo"), "demo", "1");
+    write_skill(&test.at("two/demo"), "demo", "2");
+    test.ok("skills add one/demo --claude");
+    test.ok("skills add two/demo --claude");
+    assert_eq!(kept(&test).0, 0, "the source of the first is there");
+    write_skill(&test.at("one/demo"), "demo", "3");
+    write(&test.at("one/demo/notes.md"), "precious\n");
+    test.ok("skills add one/demo --claude --agents");
+    fs::remove_dir_all(test.at("one/demo")).unwrap();
+    fs::create_dir(test.at("one/demo")).unwrap();
+    write_skill(&test.at("two/demo"), "demo", "4");
+    test.ok("skills add two/demo --claude --agents --link")
+        .expect(0, &["whose source is gone or not known, is kept in"]);
+    assert!(kept(&test).1 > 0);
 }
 
-/// Also of agents whose folder has three parts, and where an agent's folder is a repository of its own.
+/// Also of agents whose folder has three parts.
 #[test]
 fn without_a_repository_the_current_folder_is_the_project() {
-    let (test, nested) = (Test::without_git(), Test::new());
-    fs::create_dir_all(nested.at(".claude/.git")).unwrap();
-    for (test, agent) in [(&test, "tabnine-cli"), (&test, "claude-code"), (&nested, "claude-code")] {
+    let test = Test::without_git();
+    for agent in ["tabnine-cli", "claude-code"] {
         write_skill(&test.at("source/demo"), "demo", "1");
         test.ok(&format!("skills add source/demo --agent {agent}"));
         test.ok("skills status").expect(0, &["current"]);
         test.ok("skills update").expect(0, &["unchanged"]);
         test.ok("skills remove demo");
     }
+    // A clone in it is somebody else's: its receipts lead to nothing outside of it.
+    write_skill(&test.at("private/demo"), "demo", "2");
+    write_skill(&test.at("clone/source/demo"), "demo", "1");
+    fs::create_dir(test.at("clone/.git")).unwrap();
+    test.run_in(&test.at("clone"), "skills add source/demo --claude").expect(0, &[]);
+    let receipt = "clone/.claude/skills/demo/.kernels.json";
+    let text = fs::read_to_string(test.at(receipt)).unwrap();
+    test.write(receipt, text.replace("../../source/demo", "../../../private/demo"));
+    test.run("skills update --dest clone/.claude/skills").expect(1, &["outside the project"]);
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Ran, Test, picture, wait_until};
+use crate::support::{Ran, Test, picture, program, wait_until};
 
 pub(super) const BUILD: &str = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
                      [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\", \"tile.h\"]\n";
@@ -204,7 +204,7 @@ fn what_cannot_be_run_says_so() {
     test.run("search status nowhere").expect(1, &["is not a run"]);
     assert!(!test.at("search").exists(), "nothing is written before it is known that a run can begin");
     test.ok("search run task --proposer dir:proposals --out run");
-    test.run("search run task --proposer dir:proposals --out run").expect(1, &["has a run already"]);
+    test.run("search run task --proposer dir:proposals --out run").expect(3, &["holds a run already", "search resume"]);
 }
 
 /// What lies in the project is copied, and shown to proposers. A clone's link leads to what is not the project's.
@@ -226,7 +226,7 @@ fn search_run_of_a_project_with_a_link_out_of_it() {
     for name in ["build.toml", "kernel.toml"] {
         fs::rename(test.at("task").join(name), test.at(name)).unwrap();
         symlink(&secret, test.at("task").join(name)).unwrap();
-        for typed in ["build task", "ci task", "search run task --proposer dir:proposals --out other"] {
+        for typed in ["build task", "check task", "ci task", "search run task --proposer dir:proposals --out other"] {
             let ran = test.run(typed);
             assert!(ran.code == 1 && !format!("{}{}", ran.out, ran.err).contains("a secret"), "{typed}: {ran:#?}");
         }
@@ -268,7 +268,7 @@ fn search_run_that_is_stopped_leaves_no_command_behind() {
     let test = Test::new();
     project(&test);
     let pid = test.at("pid");
-    let line = format!("exec:echo $$ > {}; sleep 300", pid.display());
+    let line = format!("exec:setsid sleep 300 & echo $! > {}; wait", pid.display());
     for signal in [Signal::INT, Signal::TERM] {
         let words = ["search", "run", "task", "--proposer", &line, "--out", &format!("run-{}", signal.as_raw())];
         let mut run = test.command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -277,7 +277,12 @@ fn search_run_that_is_stopped_leaves_no_command_behind() {
         let command: i32 = command().unwrap();
         kill_process(Pid::from_child(&run), signal).unwrap();
         assert_eq!(run.wait().unwrap().code(), Some(128 + signal.as_raw()));
-        wait_until("it has ended", || !Path::new(&format!("/proc/{command}")).exists());
+        let stat = format!("/proc/{command}/stat");
+        wait_until("it has ended", || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
         fs::remove_file(&pid).unwrap();
     }
+    // What it was started to ignore, as by nohup, it ignores.
+    let script =
+        "trap '' HUP; exec \"$0\" search run task --proposer 'exec:kill -HUP $PPID' --out ignored --budget evals=2";
+    Ran::of(test.command_of("/bin/sh").args(["-c", script, program()])).expect(0, &["ended"]);
 }

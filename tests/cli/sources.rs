@@ -623,7 +623,17 @@ fn another_source_takes_the_pin_away_and_the_rest_of_the_lock_stays() {
     test.write("skills-lock.json", "\u{feff}{\"version\": 1, \"lastSelectedAgents\": [\"a\"], \"skills\": {}}\n");
     test.ok("skills add acme/skills -s review --claude -y");
     assert_eq!(lock(&test)["lastSelectedAgents"], json!(["a"]));
+    // Another agent's copy of the same, or of another skill, is beside what is pinned.
+    test.ok("skills add .claude/skills/review --codex");
+    test.ok("skills remove review --codex");
     write_skill(&test.at("mine/review"), "review", "2");
+    test.ok("skills add mine/review --codex");
+    assert!(lock(&test)["skills"]["review"].is_object());
+    test.ok("skills remove review --codex");
+    test.ok("skills add mine/review --global");
+    test.ok("skills remove review --global");
+    assert!(lock(&test)["skills"]["review"].is_object());
+    test.ok("skills add mine/review --claude --dry-run").expect(0, &["does not pin review"]);
     test.ok("skills add mine/review --claude")
         .expect(0, &["does not pin review to github:acme/skills/skills/review any more"]);
     assert_eq!(lock(&test), json!({"version": 1, "lastSelectedAgents": ["a"], "skills": {}}));
@@ -634,6 +644,8 @@ fn another_source_takes_the_pin_away_and_the_rest_of_the_lock_stays() {
     test.skill("release", "3");
     test.ok("skills add ../outside/sources/release --dest ../elsewhere");
     test.ok("skills remove release --dest ../elsewhere");
+    test.ok("skills add ../outside/sources/release --dest vendor");
+    test.ok("skills remove release --dest vendor");
     assert!(lock(&test)["skills"]["release"].is_object());
 }
 
@@ -643,8 +655,15 @@ fn a_lock_that_cannot_be_changed_is_said_and_fails() {
     test.ok("skills add acme/skills -s review --claude -y");
     let whole = fs::read_to_string(test.at("skills-lock.json")).unwrap();
     test.write("skills-lock.json", format!("<<<<<<< HEAD\n{whole}"));
-    test.run("skills remove review").expect(1, &["it is removed, and still pinned", "skills-lock.json is not valid"]);
+    test.run("skills remove review")
+        .expect(1, &["removed, and skills-lock.json was not changed", "skills-lock.json is not valid"]);
     assert!(!exists(test.at(".claude/skills/review")));
+    // What the lock has nothing to do with is not its affair.
+    write_skill(&test.at("mine/demo"), "demo", "1");
+    for place in ["--claude", "--global", "--dest ../elsewhere"] {
+        test.ok(&format!("skills add mine/demo {place}"));
+        test.ok(&format!("skills remove demo {place}"));
+    }
     // Entries of others, of a kind that is not fetched here.
     let local =
         json!({"version": 1, "skills": {"foo": {"source": "./x", "sourceType": "local", "computedHash": "ab"}}});

@@ -12,7 +12,7 @@ use crate::command::prepare;
 use crate::report::{Output, Progress, style};
 use crate::search::Search;
 use crate::search::event::Outcome;
-use crate::search::proposer::Proposer;
+use crate::search::proposer::{self, Proposer};
 use crate::search::settings::{Budget, Settings};
 use crate::search::state::{Candidate, Standing, State};
 use crate::subject::shell;
@@ -24,12 +24,12 @@ pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     for proposer in &arguments.proposer {
         proposer.parse::<Proposer>().map_err(|why| Usage(format!("--proposer {why}")))?;
     }
-    super::super::is_free(&arguments.out, "name another folder after --out")?;
+    super::super::is_free(&arguments.out, "go on with it: `kernels search resume RUN`")?;
     // They are timed at the end, when the budget is spent.
     Peer::parse_all(&against)?;
     let settings = Settings {
         seed: arguments.seed,
-        proposers: arguments.proposer.iter().map(|text| Proposer::from_here(text)).collect::<Result<_>>()?,
+        proposers: arguments.proposer.iter().map(|text| proposer::from_here(text)).collect(),
         budget: budget(&arguments.budget)?,
         flight: arguments.flight,
         islands: arguments.islands,

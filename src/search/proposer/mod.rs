@@ -69,12 +69,10 @@ impl FromStr for Proposer {
     }
 }
 
-impl Proposer {
-    /// How it is written, whatever the current folder.
-    pub(crate) fn from_here(text: &str) -> Result<String> {
-        let Some(folder) = text.strip_prefix("dir:") else { return Ok(text.to_owned()) };
-        Ok(format!("dir:{}", std::path::absolute(folder)?.display()))
-    }
+/// How a proposer is written, whatever the current folder: `dir:` with the whole path.
+pub(crate) fn from_here(text: &str) -> String {
+    let whole = text.strip_prefix("dir:").and_then(|folder| std::path::absolute(folder).ok());
+    whole.map_or_else(|| text.to_owned(), |folder| format!("dir:{}", folder.display()))
 }
 
 /// How proposers are written.
