@@ -136,8 +136,10 @@ main() {
     [ -n "${HOME-}" ] || stop 2 'HOME is not set: name a folder with --to'
     to=$HOME/.local/bin
   fi
-  case $to in /*) ;; *) to=$PWD/$to ;; esac
-  for tool in curl tar od; do command -v "$tool" >/dev/null || stop 1 "the program $tool is missing"; done
+  case $to in /*) ;; *) to=$PWD/${to#./} ;; esac
+  case $to in /?*/) to=${to%/} ;; esac
+  for tool in curl tar gzip od; do command -v "$tool" >/dev/null || stop 1 "the program $tool is missing"; done
+  command -v sha256sum >/dev/null || command -v shasum >/dev/null || stop 1 'the programs sha256sum and shasum are missing'
   target=$(target)
   glibc
 
@@ -158,7 +160,7 @@ main() {
   download "$url.sha256" "$work/sha256"
   read -r wanted _ <"$work/sha256" || :
   found=$(sha256 "$work/$name.tar.gz")
-  if [ "$found" != "$wanted" ]; then
+  if [ "${#wanted}" != 64 ] || [ "$found" != "$wanted" ]; then
     stop 1 "$url is damaged or was changed: its SHA-256 is $found, and $url.sha256 says ${wanted:-nothing}. Nothing was installed"
   fi
   checked=SHA-256

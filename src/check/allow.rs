@@ -145,6 +145,17 @@ impl<'p> Allows<'p> {
             return;
         };
         for item in list {
+            let of_another = |(key, value): &(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                !["rule", "path", "reason"].contains(&key.get_ref().as_ref()) || value.get_ref().as_str().is_none()
+            };
+            if let Some((key, _)) = item.get_ref().as_table().and_then(|table| table.iter().find(of_another)) {
+                let message = format!(
+                    "an allow has `rule`, `path` and `reason`, which are texts, and not this `{}`",
+                    key.get_ref()
+                );
+                findings.add(RULE, text, &key.span(), message);
+                continue;
+            }
             let value = |key| item.get_ref().get(key);
             let word = |key| value(key).and_then(|value| value.get_ref().as_str());
             let Some(rule) = word("rule") else {

@@ -55,7 +55,13 @@ fn general(project: &Sources, findings: &mut Findings) {
         let line = text.content[at..].find('\n').map_or(text.content.len(), |end| at + end);
         let crlf = text.content[..line].ends_with('\r');
         let at = if crlf { line - 1 } else { line };
-        if project.sound && text.exact {
+        // A key of a [general] table, and of none written in another way.
+        let begins = text.content[..at].rfind('\n').map_or(0, |end| end + 1);
+        let key = text.content[begins..at].trim_start();
+        let is_a_line = ["version", "name"]
+            .iter()
+            .any(|name| key.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('=')));
+        if project.sound && text.exact && is_a_line {
             findings.fix_with(Edit {
                 path: BUILD_TOML.to_owned(),
                 at: at..at,

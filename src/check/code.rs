@@ -174,7 +174,8 @@ impl Code {
                     }
                 }
                 ";" | "{" | "}" | "&" if self.word(inside + 1) == "&" => return false,
-                ";" | "{" | "}" | "|" | "=" => return false,
+                // `n < 1024 ? n : 1024, n > 256` is no list of template arguments.
+                ";" | "{" | "}" | "|" | "=" | "?" => return false,
                 _ => {}
             }
         }
@@ -204,6 +205,11 @@ impl Code {
         let behind = self.functions.partition_point(|function| function.body.start <= at);
         let function = self.functions.get(behind.checked_sub(1)?)?;
         function.body.contains(&at).then_some(function)
+    }
+
+    /// Whether a preprocessor directive contains a text, as a macro that pastes names together does.
+    pub(super) fn has_in_directives(&self, text: &str) -> bool {
+        self.lexed.directives.iter().any(|directive| self.text.content[directive.rest.clone()].contains(text))
     }
 
     pub(super) fn includes(&self) -> Vec<Include> {

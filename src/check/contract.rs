@@ -90,7 +90,10 @@ fn launcher(
 
 /// Whether a name occurs in what is compiled, or might be pasted together there.
 fn is_mentioned(project: &Sources, name: &str) -> bool {
-    project.compiled().any(|unit| unit.code.text.content.contains("##") || unit.code.text.content.contains(name))
+    project.compiled().any(|unit| {
+        let code = &unit.code;
+        (0..code.len()).any(|at| code.word(at) == name) || code.has_in_directives("##") || code.has_in_directives(name)
+    })
 }
 
 /// How the launcher's parameters differ from `arguments`.

@@ -6,7 +6,7 @@ use super::build_toml::PYTHON_DEPENDS;
 use super::finding::Edit;
 use super::findings::Findings;
 use super::load::{Module, Sources};
-use super::python::{Import, Python};
+use super::python::{Import, Line, Python};
 use crate::project::manifest::Kind;
 
 pub(super) fn check(project: &Sources, findings: &mut Findings) {
@@ -66,15 +66,17 @@ fn loaded<'p>(project: &'p Sources, name: &str) -> BTreeSet<&'p str> {
     loaded
 }
 
-/// Whether an import always runs with its file: not in a function, `try` or `if`.
+/// Whether an import always runs with its file: not in a function, `try`, `if` or a loop, but also in a class and a `with`.
 fn is_certain(python: &Python, import: &Import) -> bool {
     let first = python.word(python.lines[import.line].tokens.start);
-    python.blocks(import.line).next().is_none() && !matches!(first, "try" | "if")
+    let always = |head: &Line| matches!(python.words(head).next(), Some("with" | "class"));
+    python.blocks(import.line).all(always) && !matches!(first, "try" | "if")
 }
 
 /// `if TYPE_CHECKING:` never runs.
 fn is_for_types(python: &Python, import: &Import) -> bool {
-    python.blocks(import.line).any(|head| python.words(head).any(|word| word == "TYPE_CHECKING"))
+    let has = |head: &Line, word: &str| python.words(head).any(|one| one == word);
+    python.blocks(import.line).any(|head| has(head, "TYPE_CHECKING") && !has(head, "not"))
 }
 
 fn import_of(

@@ -366,7 +366,7 @@ fn targets(
     let own = Path::new(&code.text.path).parent().unwrap_or(Path::new(""));
     let mut found = Vec::new();
     for include in code.includes() {
-        let Include { name, quoted, at, .. } = include;
+        let Include { name, quoted, at, conditional, .. } = include;
         let here = quoted.then_some(own).into_iter();
         let places = here.chain(folders.iter().map(Path::new));
         let target = places.filter_map(|folder| inside(folder, &name)).find(|path| root.join(path).is_file());
@@ -380,6 +380,9 @@ fn targets(
             {
                 let message = format!("`{name}` is included but does not exist; write the file or correct the path");
                 findings.add("sources/missing", &code.text, &at, message);
+                if conditional {
+                    findings.unsure();
+                }
             }
             None => {}
         }

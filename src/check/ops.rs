@@ -135,6 +135,17 @@ pub(super) fn gather(project: &Sources) -> Ops {
 }
 
 fn registrations(code: &Code, library: &Library, ops: &mut Ops) {
+    // A macro, a function that is given the library, a chained call: what these register is not known.
+    let mut calls = library.body.clone().filter(|at| code.word(*at) == library.variable && code.word(*at + 1) == ".");
+    let mut read = library.body.start;
+    let is_read = calls.try_for_each(|at| {
+        let (_, close) = code
+            .arguments(at + 3)
+            .filter(|_| at == read && matches!(code.word(at + 2), "def" | "impl" | "set_python_module"))?;
+        read = close + 2;
+        (code.word(close + 1) == ";").then_some(())
+    });
+    ops.opaque |= is_read.is_none() || read < library.body.end;
     for at in library.body.clone() {
         let method = code.word(at + 2);
         if code.word(at) != library.variable || code.word(at + 1) != "." {
@@ -152,7 +163,11 @@ fn registrations(code: &Code, library: &Library, ops: &mut Ops) {
         };
         let (name, schema) = parse(&text);
         if method == "def" {
-            ops.defined.push(Op { path: code.text.path.clone(), at: bytes, name, schema, whole: arguments.len() > 1 });
+            let is_tag = |argument: &Range<usize>| {
+                code.word(argument.start) == "{" || code.words(argument.clone()).any(|word| word == "Tag")
+            };
+            let whole = arguments[1..].iter().any(|argument| !is_tag(argument));
+            ops.defined.push(Op { path: code.text.path.clone(), at: bytes, name, schema, whole });
             continue;
         }
         let by_key = library.key.as_deref().is_some_and(|key| TRACED.contains(&key));

@@ -21,21 +21,40 @@ pub(super) fn check(project: &Sources, ops: &Ops, findings: &mut Findings) {
 }
 
 /// Built-in namespaces of `torch.ops`, and its attributes that are not namespaces.
-const OF_TORCH: [&str; 16] = [
-    "aten",
-    "prim",
-    "prims",
-    "higher_order",
-    "c10d",
+const OF_TORCH: [&str; 35] = [
     "_c10d_functional",
     "_c10d_functional_autograd",
+    "_dtensor",
+    "_native",
+    "_native_aot",
+    "_quantized",
+    "_test",
+    "aten",
+    "c10d",
+    "coor",
+    "debug_mode_ops",
+    "debugprims",
+    "export",
+    "flex_gemm",
+    "fsdp",
+    "higher_order",
+    "inductor",
+    "inductor_prims",
+    "mkl",
+    "mkldnn",
+    "mkldnn_prepacked",
+    "onednn",
+    "prim",
+    "prims",
+    "profiler",
+    "quantization",
     "quantized",
     "quantized_decomposed",
-    "inductor",
-    "profiler",
-    "mkldnn",
-    "torchvision",
     "rngprims",
+    "sparse",
+    "static_runtime",
+    "symm_mem",
+    "torchvision",
     "load_library",
     "loaded_libraries",
 ];
@@ -138,15 +157,22 @@ fn exports(module: &Module, findings: &mut Findings) {
 fn undefined(project: &Sources, module: &Module, findings: &mut Findings) {
     let python = &module.python;
     let star = |import: &super::python::Import| import.names.iter().flatten().any(|name| name == "*");
-    let dynamic = (0..python.tokens.len()).any(|at| matches!(python.word(at), "__getattr__" | "globals"));
+    let dynamic = (0..python.tokens.len())
+        .any(|at| matches!(python.word(at), "__getattr__" | "globals" | "locals" | "vars" | "dir"));
     if dynamic || python.imports().iter().any(star) {
         return;
     }
     let folder = python.text.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let has_file = |name: &str| project.package_files.iter().any(|path| path.starts_with(&format!("{folder}/{name}")));
     for line in python.lines.iter().filter(|line| python.word(line.tokens.start) == "__all__") {
+        // Of a comprehension, a condition or a call a text may be anything.
+        if line.tokens.clone().any(|at| matches!(python.word(at), "for" | "if" | "split")) {
+            continue;
+        }
         for at in line.tokens.clone() {
-            let Some(name) = python.string(at..at + 1) else {
+            let is_listed =
+                matches!(python.word(at - 1), "[" | "(" | ",") && matches!(python.word(at + 1), "]" | ")" | ",");
+            let Some(name) = python.string(at..at + 1).filter(|_| is_listed) else {
                 continue;
             };
             let is_there = (0..python.tokens.len()).any(|other| python.is_name(other) && python.word(other) == name);

@@ -90,16 +90,21 @@ fn all(code: &Code) -> Vec<(String, Prototype)> {
         .collect();
     let mut found = Vec::new();
     for at in 1..code.len() {
-        if code.word(at + 1) != "(" || !code.is_name(at) || code.function_at(at).is_some() {
+        let of_type = code.is_name(at - 1) || code.word(at - 1) == "*";
+        if code.word(at + 1) != "(" || !of_type || !code.is_name(at) || code.function_at(at).is_some() {
             continue;
         }
         let Some((parts, close)) = code.arguments(at + 1) else {
             continue;
         };
-        let is_definition = code.word(close + 1) == "{";
-        let of_type = code.is_name(at - 1) || code.word(at - 1) == "*";
-        let linked = blocks.iter().any(|block| block.contains(&at)) || says_extern_c(code, at);
-        if !(of_type && linked && (is_definition || code.word(close + 1) == ";")) {
+        let mut behind = close + 1;
+        if code.word(behind) == "noexcept" {
+            behind =
+                code.close(behind + 1).filter(|_| code.word(behind + 1) == "(").map_or(behind + 1, |close| close + 1);
+        }
+        let is_definition = code.word(behind) == "{";
+        let is_linked = || blocks.iter().any(|block| block.contains(&at)) || says_extern_c(code, at);
+        if !(is_definition || code.word(behind) == ";") || !is_linked() {
             continue;
         }
         let parts = parts.into_iter().filter(|part| code.words(part.clone()).collect::<Vec<_>>() != ["void"]);

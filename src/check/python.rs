@@ -449,7 +449,10 @@ impl Lexer<'_> {
         while let Some((offset, character)) = characters.next() {
             let here = open + offset;
             if character == '\\' {
-                characters.next();
+                // A line end of two characters is one.
+                if characters.next().is_some_and(|(_, next)| next == '\r') && characters.as_str().starts_with('\n') {
+                    characters.next();
+                }
             } else if self.text[here..].starts_with(marks) {
                 self.at = here + marks.len();
                 break;

@@ -57,12 +57,11 @@ fn headers(unit: &Unit, framework: Option<&Framework>, findings: &mut Findings) 
     }
 }
 
-/// Whether a torch header requires the exact torch version of the build.
+/// Whether a header of torch requires the exact torch version of the build: all but those of its stable ABI do.
 fn is_full_abi(name: &str) -> bool {
-    matches!(name, "torch/all.h" | "torch/torch.h" | "torch/library.h" | "torch/types.h" | "torch/script.h")
-        || ["ATen/", "c10/core/", "c10/cuda/", "torch/csrc/api/", "torch/csrc/autograd/"]
-            .iter()
-            .any(|start| name.starts_with(start))
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    begins(&["torch/", "c10/", "ATen/", "caffe2/"])
+        && !begins(&["torch/csrc/stable/", "torch/headeronly/", "torch/csrc/inductor/aoti_torch/c/"])
 }
 
 fn pybind(unit: &Unit, findings: &mut Findings) {

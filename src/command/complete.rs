@@ -19,13 +19,24 @@ use crate::skill::bundled;
 /// If this variable is set to a shell's name, the program answers the shell's script, and does nothing else.
 const VARIABLE: &str = "KERNELS_COMPLETE";
 
+/// Bash puts what it is answered into the line as it is: a folder's name may hold spaces, or a command.
+const QUOTED: &str = r#"    local at
+    for at in "${!COMPREPLY[@]}"; do
+        COMPREPLY[at]=$(printf %q "${COMPREPLY[at]}")
+    done
+"#;
+/// Where the function of its script ends.
+const END: &str = "}\nif [[ \"${BASH_VERSINFO[0]}\" -eq 4";
+
 /// Prints the script of a shell.
 pub(super) fn script(shell: Shell, output: Output) -> Result<()> {
     let shells = Shells::builtins();
     let script = shells.completer(&shell.to_string()).context("this shell has no completion script")?;
     let mut text = Vec::new();
     script.write_registration(VARIABLE, "kernels", "kernels", "kernels", &mut text)?;
-    output.content(&text);
+    let text = String::from_utf8(text)?;
+    let text = if shell == Shell::Bash { text.replacen(END, &format!("{QUOTED}{END}"), 1) } else { text };
+    output.content(text.as_bytes());
     Ok(())
 }
 

@@ -437,6 +437,9 @@ fn allows_that_are_wrong_are_findings_and_allow_nothing() {
         ("rule = \"allow/unused\"\nreason = \"small\"\n", "allow/unknown-rule"),
         ("reason = \"small\"\n", "kernel-toml/syntax"),
         ("rule = \n", "kernel-toml/syntax"),
+        // An allow of one file is not one of all.
+        ("rule = \"cuda/int32-index\"\nfile = \"other.cu\"\nreason = \"small\"\n", "kernel-toml/syntax"),
+        ("rule = \"cuda/int32-index\"\npath = 3\nreason = \"small\"\n", "kernel-toml/syntax"),
     ] {
         let allow = format!("[[check.allow]]\n{allow}");
         let test = project(&[("kernel_src/scale.cuh", UNBOUNDED), ("kernel.toml", &allow)]);
@@ -939,6 +942,118 @@ fn a_package_of_another_name_is_named() {
     test.run("check p").expect(1, &["there is torch-ext/scale_rows: rename it, or the kernel"]);
 }
 
+/// The clean project with one file's text changed.
+fn changed(path: &str, edits: &[(&str, &str)]) -> Vec<String> {
+    let mut text = clean()[path].clone();
+    for (from, to) in edits {
+        assert!(text.contains(from), "{path}: {from}");
+        text = text.replacen(from, to, 1);
+    }
+    found(&project(&[(path, &text)]), "p")
+}
+
+#[test]
+fn ops_that_are_registered_in_other_ways_are_not_judged() {
+    const BINDING: &str = "torch-ext/torch_binding.cpp";
+    let implemented = "ops.impl(\"scale\", torch::kCUDA, &scale);";
+    let defined = "ops.def(\"scale(Tensor! out, Tensor input, float factor) -> ()\");";
+    let before = "TORCH_LIBRARY_EXPAND(";
+    for (helper, call) in [
+        ("#define IMPLEMENT(name) ops.impl(#name, torch::kCUDA, &name)\n", "IMPLEMENT(scale);"),
+        ("static void implement(torch::Library &m) { m.impl(\"scale\", torch::kCUDA, &scale); }\n", "implement(ops);"),
+    ] {
+        assert_eq!(changed(BINDING, &[(implemented, call), (before, &format!("{helper}{before}"))]), [""; 0], "{call}");
+    }
+    let chained = format!("{}{}", defined.trim_end_matches(';'), implemented.trim_start_matches("ops"));
+    assert_eq!(changed(BINDING, &[(implemented, ""), (defined, &chained)]), [""; 0]);
+    // What is not there is missed nevertheless, also of an op with tags.
+    assert_eq!(changed(BINDING, &[(implemented, "")]), ["torch/op-mismatch"]);
+    let tagged = defined.replace("\")", "\", {at::Tag::pt2_compliant_tag})");
+    assert_eq!(changed(BINDING, &[(implemented, ""), (defined, &tagged)]), ["torch/op-mismatch"]);
+    assert_eq!(changed(BINDING, &[(defined, &tagged)]), [""; 0]);
+}
+
+#[test]
+fn code_that_is_right_is_no_finding_in_unusual_forms() {
+    const SOURCE: &str = "kernel_src/scale.cu";
+    const MODULE: &str = "torch-ext/scale_rows/__init__.py";
+    let all = "__all__ = [\"scale\"]";
+    let configured = "<<<n < 1024 ? n : 1024, n > 256 ? 256 : 32, 0, stream>>>";
+    let edits = [
+        ("<<<1024, 256, 0, stream>>>", configured),
+        ("if (input.numel() == 0) return;", "const int64_t n = input.size(0);"),
+    ];
+    assert_eq!(changed(SOURCE, &edits), [""; 0]);
+    for stream in
+        ["at::cuda::getDefaultCUDAStream()", "(cudaStream_t)nullptr", "static_cast<cudaStream_t>(0)", "cudaStream_t{}"]
+    {
+        let passed = format!("<<<1024, 256, 0, {stream}>>>");
+        assert_eq!(changed(SOURCE, &[("<<<1024, 256, 0, stream>>>", &passed)]), ["cuda/default-stream"], "{stream}");
+        assert_eq!(
+            changed(SOURCE, &[("at::cuda::getCurrentCUDAStream()", stream)]),
+            ["cuda/default-stream"],
+            "{stream}"
+        );
+    }
+    for imports in ["with open(__file__):\n    import foolib\n", "class Once:\n    import foolib\n"] {
+        assert_eq!(
+            changed(MODULE, &[("from typing", &format!("{imports}from typing"))]),
+            ["python/import-not-allowed"],
+            "{imports}"
+        );
+    }
+    for imports in ["try:\n    import foolib\nexcept ImportError:\n    pass\n", "TEXT = 'x; \\\r\nimport foolib'\r\n"] {
+        assert_eq!(changed(MODULE, &[("from typing", &format!("{imports}from typing"))]), [""; 0], "{imports}");
+    }
+    let include = "#if __has_include(\"../generated/config.h\")\n#include \"../generated/config.h\"\n#endif\n";
+    let test = project(&[(SOURCE, &format!("{include}{}", clean()[SOURCE]))]);
+    test.run("check p").expect(0, &["sources/missing", "warning"]);
+    for listed in [
+        "__all__ = \"scale half\".split()",
+        "__all__ = [\"scale\"] + ([\"torch\"] if torch.os.environ.get(\"SCALE_DEBUG\") else [])",
+        "__all__ = [n for n in (\"scale\", \"x\") if n not in (\"os\", \"re\")]",
+    ] {
+        assert_eq!(changed(MODULE, &[(all, listed)]), [""; 0], "{listed}");
+    }
+    assert_eq!(changed(MODULE, &[(all, "__all__ = [\"scale\", \"half\"]")]), ["python/all-undefined"]);
+    let theirs = [("    ops.scale(", "    torch.ops.symm_mem.barrier(x)\n    ops.scale(")];
+    assert_eq!(changed(MODULE, &theirs), [""; 0]);
+}
+
+/// torch refuses each of these with an `#error` where the stable ABI is asked for.
+#[test]
+fn headers_beside_the_stable_abi_are_named() {
+    let build = "[torch]\nstable-abi = \"2.11\"\n";
+    for header in [
+        "c10/util/Exception.h",
+        "c10/macros/Macros.h",
+        "torch/custom_class.h",
+        "torch/csrc/cuda/Stream.h",
+        "torch/cuda.h",
+    ] {
+        let binding = format!("#include <{header}>\n");
+        let rules = found(&project(&[("build.toml", build), ("torch-ext/torch_binding.h", &binding)]), "p");
+        assert!(rules.contains(&"torch/full-abi-header".to_owned()), "{header}: {rules:?}");
+    }
+}
+
+#[test]
+fn fix_writes_an_edition_only_where_it_belongs() {
+    let clean = clean()["build.toml"].replace("edition = 5\n", "");
+    let (head, rest) = clean.split_once("\n\n").unwrap();
+    let keys = head.lines().skip(1);
+    let dotted: String = keys.map(|line| format!("general.{line}\n")).collect();
+    let test = Test::new();
+    for (text, fixed) in [(clean.clone(), true), (format!("{dotted}\n{rest}"), false)] {
+        let mut files = self::clean();
+        files.insert("build.toml".to_owned(), text.clone());
+        written(&test, "p", &files);
+        test.ok("check p --fix");
+        let now = fs::read_to_string(test.at("p/build.toml")).unwrap();
+        assert_eq!((now != text, now.contains("\nedition = 5\n")), (fixed, fixed), "{now}");
+    }
+}
+
 #[test]
 fn launchers_are_compared_as_far_as_that_is_certain() {
     let page = fs::read_to_string(root().join("docs/rules/torch-launcher-declaration.md")).unwrap();
@@ -977,6 +1092,8 @@ fn launchers_are_compared_as_far_as_that_is_certain() {
         ("extern \"C\" int scale_launch(", "extern \"C\" void other(); int scale_launch(int first, ", &[]),
         ("extern \"C\" int scale_launch(", "extern \"C\" int *scale_launch(int first, ", &wrong),
         ("extern \"C\" int scale_launch(", "int scale_launch(int first, ", &[]),
+        ("void *stream);", "void *stream) noexcept;", &[]),
+        ("float factor, void *stream);", "void *stream) noexcept(true);", &wrong),
     ] {
         assert_eq!(compared(source, &binding.replacen(from, to, 1)), expected, "{to}");
     }
@@ -1312,6 +1429,10 @@ fn mistakes_in_the_contract_are_found() {
     test.ok("init gated --op geglu,swiglu,swiglu_packed --owner someone --no-git");
     test.ok("init capped --op blank --owner someone --no-git");
     test.run("check --strict gated capped").expect(0, &["clean"]);
+    // A comment is none of them.
+    let header = test.at("gated/kernel_src/geglu/activation.cuh");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, format!("// ## swiglo_launch was renamed\n{text}")).unwrap();
     for (file, from, to, rule, says) in [
         (
             "gated/kernel.toml",

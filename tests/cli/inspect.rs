@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Ran, Test, exists, program, script, snapshot, write, write_skill};
@@ -215,6 +216,20 @@ fn completions_are_scripts_that_their_shell_accepts() {
     fs::write(&script, test.ok("completions bash").out).unwrap();
     let checked = Command::new("bash").arg("-n").arg(&script).status().unwrap();
     assert!(checked.success());
+    // Bash inserts what the function answers: the name of a folder is one word, and no command.
+    for name in ["a b", "q$(touch ran)", "q;touch ran;", "plain"] {
+        fs::create_dir(test.at(name)).unwrap();
+    }
+    for (typed, word) in
+        [("a", "a\\ b/"), ("q$", "q\\$\\(touch\\ ran\\)/"), ("q;", "q\\;touch\\ ran\\;/"), ("pl", "plain/")]
+    {
+        let asked = "source \"$1\"; COMP_WORDS=(kernels check \"$2\") COMP_CWORD=2 COMP_TYPE=9; \
+                     _clap_complete_kernels kernels \"$2\" check 2>/dev/null; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut bash = test.command_of("bash");
+        bash.env("PATH", format!("{}:/usr/bin:/bin", Path::new(program()).parent().unwrap().display()));
+        let ran = Ran::ok(bash.args(["-c", asked, "bash"]).arg(&script).arg(typed));
+        assert_eq!(ran.out.trim(), word, "{ran:#?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Test, cuda::debian, names, not_run, wait_until};
+use crate::support::{Test, cuda::debian, names, not_run};
 
 const SECRET: &str = "sk-that-no-node-may-see";
 
@@ -63,12 +63,25 @@ impl Cluster {
                 return said.trim().to_owned();
             }
             // A node that lost power may be completing for longer than Slurm waits for a step that it cannot kill, a minute.
-            if start.elapsed() > Duration::from_secs(180) {
-                let state = self.tell("squeue -t all; sinfo -R; sinfo -N -o '%N %t'; tail -n 5 $folder/node-*.log");
-                panic!("{command}: {state}");
-            }
+            assert!(start.elapsed() < Duration::from_secs(180), "{command}: {}", self.state());
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    fn state(&mut self) -> String {
+        self.tell(
+            "squeue -t all; sinfo -R; sinfo -N -o '%N %t'; tail -n 5 $folder/node-*.log; tail -n 30 $folder/ctld.log",
+        )
+    }
+
+    /// Waits until a run ends well.
+    fn ended(&mut self, run: &mut Child) {
+        let start = Instant::now();
+        while run.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(400), "the run does not end: {}", self.state());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(run.wait().unwrap().success());
     }
 
     fn kernels(&self, test: &Test) -> Command {
@@ -98,7 +111,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A project, five proposals, and a compiler that takes some seconds to refuse each.
+/// A project, five proposals, and a compiler that takes 15 s to refuse each, longer than a controller to save what runs.
 fn project(test: &Test) {
     let build = "[general]\nname = \"copy\"\nversion = 1\nedition = 5\nlicense = \"Apache-2.0\"\nbackends = [\"cuda\"]\n\n\
                  [kernel.copy]\nbackend = \"cuda\"\ndepends = []\nsrc = [\"copy.cu\"]\n";
@@ -117,7 +130,7 @@ fn project(test: &Test) {
     test.write(
         "cuda/bin/nvcc",
         "#!/bin/sh\ncase \"$*\" in\n*--version*) echo 'Cuda compilation tools, release 13.0, V13.0.88' ;;\n*--list-gpu-*) echo sm_90 ;;\n\
-         *) \"${0%/*}/sleep\" 6; echo 'error: no' >&2; exit 2 ;;\nesac\n",
+         *) \"${0%/*}/sleep\" 15; echo 'error: no' >&2; exit 2 ;;\nesac\n",
     );
     // Compilers may run what lies beside them, and no other program.
     fs::copy("/bin/sleep", test.at("cuda/bin/sleep")).unwrap();
@@ -149,11 +162,6 @@ fn files(test: &Test, folder: &str, start: &str) -> Vec<String> {
     names(&test.at(folder)).into_iter().filter(|name| name.starts_with(start)).collect()
 }
 
-fn ended(child: &mut Child) {
-    wait_until("the run ends", || child.try_wait().unwrap().is_some());
-    assert!(child.wait().unwrap().success());
-}
-
 #[test]
 fn a_search_on_slurm_ends_the_same_whatever_becomes_of_nodes_controller_and_coordinator() {
     let Some(mut cluster) = Cluster::start() else { return };
@@ -180,7 +188,7 @@ fn a_search_on_slurm_ends_the_same_whatever_becomes_of_nodes_controller_and_coor
     cluster.tell(&format!("scontrol requeue {}", others[0][1]));
     cluster.tell(&format!("scancel {}", others[1][0]));
     cluster.tell(&format!("cut {}", &rows[0][2][1..]));
-    ended(&mut run);
+    cluster.ended(&mut run);
     assert_eq!(caught("one"), ["does-not-compile"; 5]);
     cluster.tell(&format!("node {}", &rows[0][2][1..]));
     cluster.until("[ \"$(sinfo -h -N -o %t | grep -c idle)\" = 4 ] && echo idle");
@@ -224,6 +232,10 @@ fn a_search_on_slurm_ends_the_same_whatever_becomes_of_nodes_controller_and_coor
     // The controller crashes; a coordinator that was killed finds what runs for it, and submits nothing twice.
     let mut run = begin(&cluster, &test, "two");
     cluster.until(&four);
+    // What a controller has not saved when it crashes, within some seconds, it knows nothing of afterwards: such jobs are waited for
+    // twelve minutes.
+    // The six so far name their log twice each.
+    cluster.until("[ $(grep -ao two/jobs $folder/state/job_state | wc -l) -ge 12 ] && echo saved");
     cluster.tell("crash");
     std::thread::sleep(Duration::from_secs(3));
     assert!(run.try_wait().unwrap().is_none(), "a controller that is away was taken for jobs that have ended");
@@ -232,7 +244,7 @@ fn a_search_on_slurm_ends_the_same_whatever_becomes_of_nodes_controller_and_coor
     run.wait().unwrap();
     let submitted = files(&test, "two/jobs", "batch-").len();
     let mut resumed = cluster.kernels(&test).args(["search", "resume", "two"]).stdout(Stdio::null()).spawn().unwrap();
-    ended(&mut resumed);
+    cluster.ended(&mut resumed);
     assert_eq!(files(&test, "two/jobs", "batch-").len(), submitted);
     assert_eq!(caught("two"), ["does-not-compile"; 5]);
 

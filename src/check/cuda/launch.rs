@@ -39,12 +39,32 @@ pub(super) fn check(project: &Sources, findings: &mut Findings) {
 }
 
 /// Arguments that mean the default stream.
-const DEFAULT: [&str; 7] =
-    ["0", "nullptr", "NULL", "cudaStreamDefault", "cudaStreamLegacy", "cudaStreamPerThread", "(cudaStream_t)0"];
+const DEFAULT: [&str; 6] = ["0", "nullptr", "NULL", "cudaStreamDefault", "cudaStreamLegacy", "cudaStreamPerThread"];
+/// What stands around them where they are converted.
+const CONVERTED: [(&str, &str); 4] =
+    [("(cudaStream_t)", ""), ("cudaStream_t(", ")"), ("static_cast<cudaStream_t>(", ")"), ("cudaStream_t{", "}")];
 
+/// Whether a stream is the default one, also where the function has given it a name.
 fn is_default(code: &Code, argument: &Range<usize>) -> bool {
     let text: String = code.words(argument.clone()).collect();
-    DEFAULT.contains(&text.as_str())
+    let inside = |(before, after): &(&str, &str)| text.strip_prefix(before)?.strip_suffix(after).map(str::to_owned);
+    let is_one = |text: &str| DEFAULT.contains(&text);
+    is_one(&text)
+        || text == "cudaStream_t{}"
+        || text.contains("getDefaultCUDAStream")
+        || CONVERTED.iter().filter_map(inside).any(|text| is_one(&text))
+        || initializer(code, argument).is_some_and(|value| is_default(code, &value))
+}
+
+/// What a `cudaStream_t` of the same function is initialized with, if the argument is its name.
+fn initializer(code: &Code, argument: &Range<usize>) -> Option<Range<usize>> {
+    let body = code.function_at(argument.start)?.body.start..argument.start;
+    let name = code.word(argument.start);
+    let is_declared =
+        |at: &usize| code.word(*at) == "cudaStream_t" && code.word(*at + 1) == name && code.word(*at + 2) == "=";
+    let at = body.rev().find(is_declared).filter(|_| argument.len() == 1)?;
+    let end = (at + 3..argument.start).find(|at| code.word(*at) == ";")?;
+    Some(at + 3..end)
 }
 
 const NEXT: &str = "work of the caller's stream is not waited for, and graphs cannot capture it; pass the caller's \
