@@ -752,7 +752,7 @@ fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe(
         let bin = test.root().join("cuda/bin");
         executable(&bin.join("nvcc"), SLOW_NVCC);
         assert!(Command::new("mkfifo").arg(bin.join("word")).status().unwrap().success());
-        let mut command = test.command();
+        let mut command = test.command_with_signals();
         command.arg("ci").args(["rmsnorm", "rope"].map(|name| bundled.join(name)));
         command.args(["--junit", "junit.xml"]).args(json.then_some("--json"));
         command
@@ -762,7 +762,9 @@ fn a_run_that_is_stopped_writes_what_was_checked_and_has_printed_it_into_a_pipe(
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         if json {
+            // Compilers run beside the first checks, which take a moment.
             wait_until("a compiler runs", || exists(bin.join("begun")));
+            std::thread::sleep(std::time::Duration::from_secs(3));
         } else {
             // Each line comes as its check ends, while the build goes on.
             let first: Vec<String> = lines.by_ref().take(3).map(Result::unwrap).collect();
@@ -798,7 +800,7 @@ fn a_run_that_is_stopped_before_its_first_project_is_read_is_a_failure() {
         format!("[[operation.verify]]\nname = \"many\"\nrows = [{}]\nwidth = [{}]\n\n", numbers(99), numbers(66));
     let at = toml.find("[[operation.verify]]").unwrap();
     test.write("one/kernel.toml", format!("{}{many}{}", &toml[..at], &toml[at..]));
-    let mut command = test.command();
+    let mut command = test.command_with_signals();
     command.args(["ci", "one", "--json", "--junit", "junit.xml"]);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let child = command.spawn().unwrap();

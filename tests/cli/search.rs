@@ -271,7 +271,8 @@ fn search_run_that_is_stopped_leaves_no_command_behind() {
     let line = format!("exec:setsid sleep 300 & echo $! > {}; wait", pid.display());
     for signal in [Signal::INT, Signal::TERM] {
         let words = ["search", "run", "task", "--proposer", &line, "--out", &format!("run-{}", signal.as_raw())];
-        let mut run = test.command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut run =
+            test.command_with_signals().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let command = || fs::read_to_string(&pid).ok()?.trim().parse().ok();
         wait_until("a command runs", || command().is_some());
         let command: i32 = command().unwrap();

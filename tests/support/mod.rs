@@ -133,6 +133,13 @@ impl Test {
         command
     }
 
+    /// `kernels` with the usual handling of signals: a shell's background job, as these tests may be, ignores SIGINT.
+    pub fn command_with_signals(&self) -> Command {
+        let mut command = self.command_of("env");
+        command.arg("--default-signal=HUP,INT,TERM").arg(program());
+        command
+    }
+
     /// Runs git in a folder, and returns what it printed.
     #[track_caller]
     pub fn git(&self, folder: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
