@@ -53,6 +53,11 @@ pub(super) fn read_limited(file: File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether a path leads out of a folder, through a link. What cannot be resolved leads nowhere.
+pub(crate) fn leads_out(path: &Path, folder: &Path) -> bool {
+    path.canonicalize().is_ok_and(|to| folder.canonicalize().is_ok_and(|folder| !to.starts_with(folder)))
+}
+
 /// Waits until a folder's entries are on the disk. Some file systems cannot; that is no failure.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {

@@ -36,10 +36,10 @@ impl Text {
         })
     }
 
-    /// Reads a file of the project at `root`, which is canonical; a link may lead to it from inside.
+    /// Reads a file of the project at `root`; a link may lead to it from inside.
     pub(super) fn read_inside(root: &Path, path: &str) -> io::Result<Self> {
         let real = fs::canonicalize(root.join(path))?;
-        if !real.starts_with(root) {
+        if disk::leads_out(&real, root) {
             return Err(io::Error::other("a link out of the project's folder; copy the file into the project"));
         }
         Self::read(&real, path.to_owned())

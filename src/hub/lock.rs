@@ -106,10 +106,9 @@ pub(crate) fn resolve(hub: &Hub, dir: &Path) -> Result<Vec<Locked>> {
 /// What is in a file of a folder that may be a clone: a link would lead to other files, whose lines an error shows.
 fn text(path: &Path) -> Result<String> {
     let cannot = || format!("cannot read {}, which is to be a regular file", path.display());
-    let real = path.canonicalize().with_context(cannot)?;
-    let is_inside = path.parent().and_then(|folder| folder.canonicalize().ok()).is_some_and(|to| real.starts_with(to));
-    ensure!(is_inside, "{} is a link out of its folder; copy the file into it", path.display());
-    let bytes = disk::read_plain(&real, LARGEST).with_context(cannot)?;
+    let leads_out = path.parent().is_some_and(|folder| disk::leads_out(path, folder));
+    ensure!(!leads_out, "{} is a link out of its folder; copy the file into it", path.display());
+    let bytes = path.canonicalize().and_then(|real| disk::read_plain(&real, LARGEST)).with_context(cannot)?;
     String::from_utf8(bytes).with_context(cannot)
 }
 

@@ -63,15 +63,18 @@ struct Line<'a, T> {
 }
 
 impl Journal {
-    /// Starts a run; its first event is the header. The folder may be there already, but not with a run in it.
+    /// Starts a run; its first event is the header. The folder may be there already, but with nothing in it.
     pub(crate) fn create(folder: &Path, header: &impl Serialize) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the run's folder {}", folder.display()))?;
-        let lock = lock(folder)?;
         let path = folder.join(EVENTS);
+        let is_other = |entry: fs::DirEntry| ![EVENTS, LOCK].iter().any(|name| entry.file_name() == *name);
+        if fs::symlink_metadata(&path).is_err() && fs::read_dir(folder)?.flatten().any(is_other) {
+            bail!("{} is not empty; name another folder", folder.display());
+        }
+        let lock = lock(folder)?;
         if fs::symlink_metadata(&path).is_ok() {
             bail!("{} has a run already; continue it, or name another folder", folder.display());
         }
-        blob::tidy(folder);
         let first = line(0, HEADER, header)?;
         disk::write_atomic(&path, &first, 0o666)
             .and_then(|()| disk::sync_folder(folder))

@@ -221,9 +221,8 @@ fn cannot_read(path: &Path) -> String {
 
 fn text(dir: &Path, name: &str) -> anyhow::Result<String> {
     let path = dir.join(name);
-    let is_outside = |real: PathBuf| fs::canonicalize(dir).is_ok_and(|dir| !real.starts_with(dir));
     match read_text(&path) {
-        Ok(_) if fs::canonicalize(&path).is_ok_and(is_outside) => {
+        Ok(_) if disk::leads_out(&path, dir) => {
             anyhow::bail!("{} is a link out of the project's folder; copy the file into the project", path.display())
         }
         Ok(text) => Ok(text),

@@ -250,7 +250,10 @@ fn is_as_before(run: &Run, machine: &Machine) -> Result<()> {
 }
 
 fn parsed(settings: &Settings) -> Result<Vec<(String, Proposer)>> {
-    let parse = |text: &String| Ok((text.clone(), text.parse().map_err(anyhow::Error::msg)?));
+    let parse = |text: &String| {
+        let proposer = Proposer::written(text, Path::new(&settings.base));
+        Ok((text.clone(), proposer.map_err(anyhow::Error::msg)?))
+    };
     settings.proposers.iter().map(parse).collect()
 }
 

@@ -10,6 +10,9 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     /// As on the command line, in its order.
     pub(crate) proposers: Vec<String>,
+    /// The folder that the path of `dir:` begins in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) base: String,
     pub(crate) budget: Budget,
     /// How many candidates are made at the same time.
     pub(crate) flight: u32,

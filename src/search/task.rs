@@ -118,7 +118,6 @@ pub(crate) fn license(root: &Path) -> Option<String> {
 /// The files of a project, relative to it, sorted; links count as what they name, which lies in the project: a file is copied, and a
 /// proposer may read it.
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    let real = root.canonicalize().with_context(|| format!("cannot read {}", root.display()))?;
     let wanted = |entry: &DirEntry| {
         let name = entry.file_name().to_string_lossy();
         let folder = entry.file_type().is_dir();
@@ -128,7 +127,7 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
     for entry in WalkDir::new(root).sort_by_file_name().into_iter().filter_entry(wanted) {
         let entry = entry.with_context(|| format!("cannot read {}", root.display()))?;
         if entry.path().is_file() {
-            if entry.path_is_symlink() && !entry.path().canonicalize().is_ok_and(|to| to.starts_with(&real)) {
+            if entry.path_is_symlink() && disk::leads_out(entry.path(), root) {
                 bail!(
                     "{} is a link out of the project's folder; copy the file into the project",
                     entry.path().display()

@@ -12,7 +12,7 @@ use crate::command::prepare;
 use crate::report::{Output, Progress, style};
 use crate::search::Search;
 use crate::search::event::Outcome;
-use crate::search::proposer::{self, Proposer};
+use crate::search::proposer::Proposer;
 use crate::search::settings::{Budget, Settings};
 use crate::search::state::{Candidate, Standing, State};
 use crate::subject::shell;
@@ -29,7 +29,8 @@ pub(super) fn run(arguments: &Run, output: Output) -> Result<ExitCode> {
     Peer::parse_all(&against)?;
     let settings = Settings {
         seed: arguments.seed,
-        proposers: arguments.proposer.iter().map(|text| proposer::from_here(text)).collect(),
+        proposers: arguments.proposer.clone(),
+        base: std::env::current_dir()?.to_string_lossy().into_owned(),
         budget: budget(&arguments.budget)?,
         flight: arguments.flight,
         islands: arguments.islands,

@@ -69,10 +69,14 @@ impl FromStr for Proposer {
     }
 }
 
-/// How a proposer is written, whatever the current folder: `dir:` with the whole path.
-pub(crate) fn from_here(text: &str) -> String {
-    let whole = text.strip_prefix("dir:").and_then(|folder| std::path::absolute(folder).ok());
-    whole.map_or_else(|| text.to_owned(), |folder| format!("dir:{}", folder.display()))
+impl Proposer {
+    /// The proposer that was written so in this folder.
+    pub(super) fn written(text: &str, base: &Path) -> Result<Self, String> {
+        Ok(match text.parse()? {
+            Self::Dir(folder) => Self::Dir(base.join(folder)),
+            other => other,
+        })
+    }
 }
 
 /// How proposers are written.
