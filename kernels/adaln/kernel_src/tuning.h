@@ -77,7 +77,11 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
 
 // The same by accesses of 4 bytes (kWord). Those of is_of_elements are compiled for accesses of one element of 2 bytes as well.
 #define ADALN_WORD_LAYOUTS(X)                                                                          \
-  X(kAlone, 8, 3, 1, kEarly, 10) X(kAlone, 8, 3, 2, kEarly, 9) X(kAlone, 16, 4, 1, kEarly, 9)          \
+  X(kAlone, 8, 3, 1, kEarly, 10) X(kAlone, 8, 3, 2, kEarly, 9) X(kAlone, 8, 5, 2, kEarly, 8)           \
+  X(kAlone, 16, 4, 1, kEarly, 9) X(kAlone, 32, 10, 1, kEarly, 7) X(kAlone, 32, 10, 2, kEarly, 5)       \
+  X(kTables, 8, 5, 1, kEarly, 7) X(kTables, 8, 5, 2, kEarly, 7) X(kTables, 16, 3, 2, kEarly, 8)        \
+  X(kTables, 32, 10, 1, kEarly, 5) X(kTables, 32, 10, 2, kEarly, 4) X(kTables, 32, 16, 1, kEarly, 4)   \
+  X(kGated, 32, 10, 1, kEarly, 4)                                                                      \
   X(kAlone, 16, 4, 2, kEarly, 8) X(kAlone, 16, 6, 1, kEarly, 9) X(kAlone, 16, 6, 2, kEarly, 7)         \
   X(kAlone, 32, 4, 1, kEarly, 9) X(kAlone, 32, 4, 2, kEarly, 8) X(kAlone, 32, 6, 1, kEarly, 9)         \
   X(kAlone, 32, 6, 2, kEarly, 7) X(kAlone, 32, 8, 1, kEarly, 8) X(kAlone, 32, 8, 2, kEarly, 6)         \
@@ -97,7 +101,7 @@ constexpr int kAffineBlocks = BLOCKS * THREADS < kSmThreads ? BLOCKS : kSmThread
   X(kGated, 32, 12, 1, kEarly, 4) X(kGated, 128, 8, 1, kEarly, 5) X(kGated, 512, 10, 1, kEarly, 1)     \
   X(kGated, 512, 16, 1, kHalf, 1)
 constexpr bool is_of_elements(const GroupLayout& layout) {
-  return layout.fetch != kAhead && layout.packs <= 12 && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
+  return layout.fetch != kAhead && (layout.packs <= 12 || layout.threads == 32) && layout.threads * layout.packs <= (layout.rows == 1 ? 4096 : 512);
 }
 
 // The same for few wide rows, in clusters, from sm_90 on: X(access, blocks, threads, packs).
@@ -272,11 +276,16 @@ constexpr UniformTuning kUniformTuning[] = {
     // than in phases; each: 158730 x 63 25.1 (81.2), 11778 x 849 25.3 (31.3), 5002 x 1999 26.0 (31.1). 257 to 384 accesses by a warp
     // of 12 each (by 128 threads of 4): 36630 x 273 each 28.3 (44.9), 66445 x 301 in common 32.7 (in phases 33.7), 34364 x 582 26.8
     // (33.3), but 1718 x 582 each 3.6 (3.3), and of fewer rows by elements 4578 x 273 4.7 (6.1).
+    // Layouts that fit better (those above): words in common 410922 x 78 37.0 (47.5), without tables 38.9 (40.7), but 30000 x 78 5.6
+    // (4.3), 200000 x 94 22.5 (24.9), each 300000 x 78 45.4 (49.5); elements each 76957 x 273 49.6 (57.8), without tables 47.8 (49.1),
+    // gated 30000 x 273 34.8 (38.6), 40000 x 501 46.0 (51.4), 1000 x 501 3.4 (3.7), in common 66957 x 273 28.3 (32.2).
     // Gated, with tables (before, by adaln_unaligned, in groups or phases): each 153361 x 34 20.3 (115), 82766 x 63 22.5 (65.0), 35471
     // x 147 22.9 (32.2), 10387 x 502 19.8 (23.0), 1736 x 3002 20.5 (27.7), 744 x 7004 25.3 (31.2), 531 x 9806 24.5 (36.8), of odd rows
     // of over 384 no more than 24.6 (24.0); in common 268382 x 34 26.1 (104), 62074 x 147 32.5 (38.9), 18177 x 502 22.4 (29.9), 3039 x
     // 3002 23.7 (28.8), 930 x 9806 30.8 (46.4). A copy takes 17.9.
     {kWord, kAlone, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, kAlone, 0, 40, 100000, {16, 4, 1}, {16, 4, 2}},
+    {kWord, kAlone, 0, 40, kAny, {16, 4, 1}, {8, 5, 2}},
     {kWord, kAlone, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
     {kWord, kAlone, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
     {kWord, kAlone, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
@@ -290,6 +299,8 @@ constexpr UniformTuning kUniformTuning[] = {
     {kWord, kAlone, 0, 4096, kAny, {512, 8, 1}, {512, 8, 1}},
     {kWord, kAlone, 0, 8192, kAny, {512, 16, 1}, {512, 16, 1}},
     {kWord, kTables, 0, 24, kAny, {8, 3, 1}, {8, 3, 2}},
+    {kWord, kTables, 0, 40, kAny, {8, 5, 1}, {8, 5, 2}},
+    {kWord, kTables, 0, 48, kAny, {16, 4, 1}, {16, 3, 2}},
     {kWord, kTables, 0, 64, kAny, {16, 4, 1}, {16, 4, 2}},
     {kWord, kTables, 0, 96, kAny, {16, 6, 1}, {16, 6, 2}},
     {kWord, kTables, 0, 128, kAny, {32, 4, 1}, {32, 4, 2}},
@@ -313,15 +324,17 @@ constexpr UniformTuning kUniformTuning[] = {
     {kWord, kGated, 0, 1024, kAny, {128, 8, 1}, {128, 8, 1}},
     {kWord, kGated, 0, 5120, kAny, {512, 10, 1}, {512, 10, 1}},
     {kWord, kGated, 0, 8192, kAny, {512, 16, 1, kHalf}, {512, 16, 1, kHalf}},
+    {kElement, kTables, 0, 320, kAny, {32, 10, 1}, {32, 10, 2}},
     {kElement, kTables, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
-    {kElement, kTables, 0, 512, 8000, {128, 4, 1}, {128, 4, 2}},
-    {kElement, kTables, 0, 512, kAny, {128, 4, 1}, {}},
+    {kElement, kTables, 0, 512, 8000, {32, 16, 1}, {128, 4, 2}},
+    {kElement, kTables, 0, 512, kAny, {32, 16, 1}, {}},
     {kElement, kTables, 0, 1024, 5000, {128, 8, 1}, {128, 8, 1}},
     {kElement, kTables, 0, 1024, kAny, {128, 8, 1}, {}},
     {kElement, kTables, 0, 2048, 2500, {256, 8, 1}, {256, 8, 1}},
     {kElement, kTables, 0, 2048, kAny, {256, 8, 1}, {}},
     {kElement, kTables, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
     {kElement, kTables, 0, 4096, kAny, {512, 8, 1}, {}},
+    {kElement, kAlone, 0, 320, kAny, {32, 10, 1}, {32, 10, 2}},
     {kElement, kAlone, 0, 384, kAny, {32, 12, 1}, {32, 12, 2}},
     {kElement, kAlone, 0, 512, 4000, {128, 4, 1}, {128, 4, 2}},
     {kElement, kAlone, 0, 512, kAny, {}, {}},
@@ -331,6 +344,8 @@ constexpr UniformTuning kUniformTuning[] = {
     {kElement, kAlone, 0, 2048, kAny, {256, 8, 1}, {}},
     {kElement, kAlone, 0, 4096, 1200, {512, 8, 1}, {512, 8, 1}},
     {kElement, kAlone, 0, 4096, kAny, {512, 8, 1}, {}},
+    {kElement, kGated, 0, 320, 5000, {32, 10, 1}, {32, 10, 1}},
+    {kElement, kGated, 0, 320, kAny, {32, 10, 1}, {}},
     {kElement, kGated, 0, 384, 5000, {32, 12, 1}, {32, 12, 1}},
     {kElement, kGated, 0, 384, kAny, {32, 12, 1}, {}},
     {kElement, kGated, 0, 1024, 3000, {128, 8, 1}, {}},

@@ -9,11 +9,14 @@
 namespace adaln {
 using namespace common;
 
-template <typename T, int N>
+// OWN: of a row that may begin at the same place between multiples of 16 bytes as the row of x. Then one access takes all.
+template <bool OWN = false, typename T, int N>
 __device__ __forceinline__ void load_words(Pack<T, N>& pack, const T* at) {
   static_assert(Pack<T, N>::kBytes == 16, "four words");
   const uint32_t* words = reinterpret_cast<const uint32_t*>(at);
-  if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(at) % 4 != 0) {
+  if (OWN && reinterpret_cast<uintptr_t>(at) % 16 == 0) {
+    load<kCached>(pack, at, 0);
+  } else if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(at) % 4 != 0) {
     // The first and the last element have a word each of which the other half is not the pack's.
     const uint32_t first = at[0].bits, last = at[N - 1].bits;
     words = reinterpret_cast<const uint32_t*>(at + 1);
@@ -27,19 +30,24 @@ __device__ __forceinline__ void load_words(Pack<T, N>& pack, const T* at) {
     for (int w = 0; w < 4; ++w) pack.word[w] = words[w];
   }
 }
-template <typename T>
+template <bool OWN = false, typename T>
 __device__ __forceinline__ void load_words(Pack<T, 1>& pack, const T* at) {
   load<kCached>(pack, at, 0);
 }
 
-// What the loads of a pack bring. Joined only where the pack is used, so that the loads of several packs are in flight at once.
+// What the loads of a pack bring, as OWN above. Joined only where the pack is used, so that the loads of several packs are in flight at once.
 template <typename T, int N>
 struct Words {
   static_assert(Pack<T, N>::kBytes == 16, "four words");
   uint32_t word[sizeof(T) == 2 ? 5 : 4];
 
   __device__ __forceinline__ void fetch(const T* at) {
-    if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(at) % 4 != 0) {
+    if (reinterpret_cast<uintptr_t>(at) % 16 == 0) {
+      Pack<T, N> pack;
+      load<kCached>(pack, at, 0);
+#pragma unroll
+      for (int w = 0; w < 4; ++w) word[w] = pack.word[w];
+    } else if (sizeof(T) == 2 && reinterpret_cast<uintptr_t>(at) % 4 != 0) {
       word[0] = at[0].bits;
 #pragma unroll
       for (int w = 0; w < 3; ++w) word[1 + w] = reinterpret_cast<const uint32_t*>(at + 1)[w];
@@ -66,22 +74,22 @@ struct Words<T, 1> {
 };
 
 // Adds what a row, where there is one, has from an element on.
-template <typename T, int N>
+template <typename T, bool OWN = false, int N>
 __device__ __forceinline__ void add_words(float (&f)[N], const void* row, int element) {
   if (row == nullptr) return;
   Pack<T, N> pack;
-  load_words(pack, static_cast<const T*>(row) + element);
+  load_words<OWN>(pack, static_cast<const T*>(row) + element);
   add_pack(f, pack);
 }
 
 // gate + gate_table, or 1 without a gate, from an element on.
-template <typename T, int N>
+template <bool OWN = false, typename T, int N>
 __device__ __forceinline__ void gate_at(float (&factor)[N], const T* gate_row, int element, const Arguments& a) {
 #pragma unroll
   for (int j = 0; j < N; ++j) factor[j] = 1.0f;
   if (a.gate == nullptr) return;
   Pack<T, N> gate;
-  load_words(gate, gate_row + element);
+  load_words<OWN>(gate, gate_row + element);
   unpack(gate, factor);
   add_words<T>(factor, a.gate_table, element);
 }
@@ -91,7 +99,7 @@ template <typename T, int N>
 __device__ __forceinline__ void add_gated_at(Pack<T, N>& x, const Pack<T, N>& h, const T* gate_row, int element,
                                              const Arguments& a) {
   float factor[N];
-  gate_at(factor, gate_row, element, a);
+  gate_at<true>(factor, gate_row, element, a);
   add_gated(x, h, factor);
 }
 

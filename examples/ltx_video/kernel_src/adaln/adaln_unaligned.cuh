@@ -23,11 +23,11 @@ __device__ __forceinline__ void modulate_at(Pack<T, N>& x, const T* scale_row, c
   add_words<T>(f, a.bias, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) g[j] = 0.0f;
-  if (a.scale != nullptr) add_words<T>(g, scale_row, element);
+  if (a.scale != nullptr) add_words<T, true>(g, scale_row, element);
   add_words<T>(g, a.scale_table, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) f[j] *= a.one + g[j], g[j] = 0.0f;
-  if (a.shift != nullptr) add_words<T>(g, shift_row, element);
+  if (a.shift != nullptr) add_words<T, true>(g, shift_row, element);
   add_words<T>(g, a.shift_table, element);
 #pragma unroll
   for (int j = 0; j < N; ++j) f[j] += g[j];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
   // rows an SM has few, and their modulation is fetched before the sums: adaln 2 x 7013 4.2 us (5.9), 404 x 5260 with a
   // modulation a row 11.8 (12.9). Of narrower rows, fewer registers and more blocks are faster: 20000 x 1001 57 us (62). On 8.9 the
   // registers would spill.
-  constexpr bool kEarly = !GATED && TPR * NV > 1024 && kUsed<90>;
+  constexpr bool kWide = TPR * NV > 1024 && kUsed<90>, kEarly = !GATED && kWide;
   const T* const scale_row = modulation_row<T>(a.scale, a.scale_stride, row, a);
   const T* const shift_row = modulation_row<T>(a.shift, a.shift_stride, row, a);
   const T* const scales = a.scale != nullptr ? scale_row : nullptr;
@@ -97,6 +97,21 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
     }
   }
   if (kEarly && own.beside) one_early.fetch(scales, shifts, own.element);
+  // As in adaln_uniform what the SM takes next comes into L2 meanwhile. Blackwell's code has no registers for it but of gated rows.
+  constexpr bool kPrefetch = kWide && (GATED || kUsed<90, 90>);
+  const auto prefetch_next = [&] {
+    if (!kPrefetch || threadIdx.x != 0 || row + a.sms >= a.rows || a.rows_per_modulation.quotient(1) != 1) return;
+    const uint32_t bytes = a.width * sizeof(T);
+    const int64_t ahead = a.sms;
+    prefetch_row(x_row + ahead * a.x_stride, bytes);
+    if constexpr (GATED) {
+      prefetch_row(static_cast<const T*>(a.h) + (row + ahead) * a.h_stride, bytes);
+    } else {
+      if (a.scale != nullptr) prefetch_row(scale_row + ahead * a.scale_stride, bytes);
+      if (a.shift != nullptr) prefetch_row(shift_row + ahead * a.shift_stride, bytes);
+    }
+  };
+  if (!GATED) prefetch_next();
   if constexpr (GATED) {
     const T* const h_row = static_cast<const T*>(a.h) + row * a.h_stride;
     const T* const gate_row = modulation_row<T>(a.gate, a.gate_stride, row, a);
@@ -107,6 +122,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
     for (int v = 0; v < NV; ++v)
       if (v * step < own.left) load<kCached>(h[v], h_row + own.first, v * step);
     if (own.beside) load<kCached>(one_h, h_row, own.element);
+    prefetch_next();
 #pragma unroll
     for (int v = 0; v < NV; ++v) {
       if (v * step < own.left) {

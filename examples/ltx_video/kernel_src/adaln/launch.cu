@@ -344,10 +344,13 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     if (const cudaError_t error = shared_of_block(most)) return error;
     if (shared > most - kSharedOfKernel) shared = 0;  // 99 KB on 8.6, 8.9 and 12.x: the row is read again
   }
+  int sms = 0;
+  if (const cudaError_t error = sms_of_device(sms)) return error;
   for (int64_t row = 0; row < c.rows;) {
     Arguments a = part(c, row, kMost, 0);
     row += a.rows;
     a.row_in_shared = shared != 0;
+    a.sms = static_cast<uint32_t>(threads < 1024 ? 1024 / threads * sms : sms);  // what adaln_unaligned has at a time
     a.packs = static_cast<uint32_t>(packs);  // of adaln_rows: at most 16,384
     const int64_t blocks = (int64_t{a.rows} + rows_per_block - 1) / rows_per_block;
     if (const cudaError_t error = start(kernel, arch, blocks, threads, shared, a, stream)) return error;
