@@ -58,6 +58,35 @@ fn widths_py_draws_the_same_shapes_of_a_seed_and_every_one_can_be_bound() {
 }
 
 #[test]
+fn widths_py_again_takes_the_rows_of_other_sources_as_they_were_drawn() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut record: Value =
+        serde_json::from_str(&fs::read_to_string(root.join("evidence/widths-h200.json")).unwrap()).unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("widths.json");
+    let listed = |record: &Value| {
+        fs::write(&path, record.to_string()).unwrap();
+        let said = script("widths.py", &["--again", "--list", "--only", "swiglu", "--out", path.to_str().unwrap()])?;
+        Some(said.lines().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let rows = record["rows"].as_array().unwrap().len();
+    let swiglu = |record: &Value| -> Vec<Value> {
+        let rows = record["rows"].as_array().unwrap();
+        rows.iter().filter(|row| row["operation"] == "swiglu").map(|row| row["shape"].clone()).collect()
+    };
+    // Of no sources, and of others.
+    for (at, row) in record["rows"].as_array_mut().unwrap().iter_mut().enumerate() {
+        row["sources"] = if at % 2 == 0 { Value::Null } else { json!("0123456789abcdef") };
+    }
+    let Some(said) = listed(&record) else { return };
+    let shapes: Vec<Value> =
+        said[1..].iter().map(|line| serde_json::from_str::<Value>(line).unwrap()["shape"].clone()).collect();
+    assert_eq!(said[0], format!("{} of {rows} shapes were timed with other sources", shapes.len()));
+    assert!(!shapes.is_empty());
+    assert_eq!(shapes, swiglu(&record));
+}
+
+#[test]
 fn peers_py_times_the_bench_cases_with_the_arguments_of_the_harness() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some(said) = script("peers.py", &["--list"]) else { return };

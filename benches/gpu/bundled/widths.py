@@ -5,7 +5,8 @@ A shape is an operation in bf16, a width from 64 to 16384 (or a head of that man
 400 MB. Six of ten widths are multiples of 64, two of 8, two anything. Each shape is compiled for itself, by torch.compile and in its
 mode max-autotune, in parallel processes before anything is timed. Shapes take turns between the operations, so that a run
 that is cut short has as many of each; how many were timed is part of the record. With the same --seed and --out a later run
-goes on where this one ended, on the same card and with the same packages. Do not tune for what is drawn: mend the rule that failed.
+goes on where this one ended, on the same card and with the same packages. A row keeps the digest of the sources that it was timed
+with; --again times those anew whose project has other sources now. Do not tune for what is drawn: mend the rule that failed.
 
 Launches follow each other in a CUDA graph over tensors that together exceed the L2 (peers.py), so that each waits for the one
 before it, as in a model. The bars, of a copy of the same bytes: 95 % from 64 MB on, 90 for gradients, 85 where rows are no
@@ -15,6 +16,7 @@ whole number of 16 bytes; and everywhere 0.98 of the fastest peer that is right.
 import argparse
 import collections
 import gc
+import hashlib
 import json
 import math
 import pathlib
@@ -117,33 +119,74 @@ def parse():
     parser.add_argument("--workers", type=int, default=16, help="compiling processes (default 16)")
     parser.add_argument("--rounds", type=int, default=20, help="timed rounds, at least 20 (default 20)")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="the record, evidence/widths-CARD.json: written again after each shape; what it has of the same seed is not timed again")
+    parser.add_argument("--again", action="store_true", help="draw nothing: time the rows of --out that were timed with other sources")
     parser.add_argument("--list", action="store_true", help="the shapes, a line of JSON each; needs no card and no torch")
     args = parser.parse_args()
     if args.rounds < 20 or args.shapes < 1:
         parser.error("--rounds: at least 20; --shapes: at least 1")
+    if args.again and (not args.out or not args.out.is_file() or args.seed is not None):
+        parser.error("--again: takes the rows of the record that --out names, and no --seed")
     args.seed = random.SystemRandom().randrange(10**6) if args.seed is None else args.seed
     args.wanted = args.names = [name for name in NAMES if name not in ("quack", "blog")]
     args.everything, args.ruler, args.device, args.quack, args.blog = False, None, "cuda", None, None
     return args
 
 
+def sources_of(project):
+    """A digest of the files in its kernel_src."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in project.folder.glob("kernel_src/**/*") if path.is_file()):
+        digest.update(f"{path.relative_to(project.folder).as_posix()}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def bound(args, projects, operation, shapes_of_it):
+    name = DRAWN[operation][0]
+    project = projects.setdefault(name, Project(args.program, args.projects / name))
+    texts = [",".join(f"{key}={value}" for key, value in shape.items()) for shape in shapes_of_it]
+    return [Row(case) for case in project.shaped([(operation, "bf16", text) for text in texts])]
+
+
+def used(projects, rows):
+    names = {row.case.operation.project for _, row in rows}
+    return {name: project for name, project in projects.items() if name in names}
+
+
 def drawn_rows(args, done):
-    """The rows that are not done yet, an operation after the other in turn, and the projects they are of."""
+    """The rows that are not done yet, an operation after the other in turn, each with its seed; and the projects they are of."""
     projects, turns = {}, []
     for operation in args.only or DRAWN:
-        name = DRAWN[operation][0]
-        project = projects.setdefault(name, Project(args.program, args.projects / name))
-        texts = [",".join(f"{key}={value}" for key, value in shape.items()) for shape in shapes(operation, args.seed, args.shapes)]
-        cases = project.shaped([(operation, "bf16", text) for text in texts])
+        rows = bound(args, projects, operation, shapes(operation, args.seed, args.shapes))
         # An operation's number of a shape stays its own, whatever was done before.
-        turns += [(number, row) for number, row in enumerate(map(Row, cases)) if key_of(row.case.operation.name, row.shape) not in done]
-    rows = [row for _, row in sorted(turns, key=lambda turn: turn[0])]
-    used = {row.case.operation.project for row in rows}
-    return [project for project in projects.values() if project.name in used], rows
+        turns += [(number, row) for number, row in enumerate(rows) if key_of(operation, row.shape) not in done]
+    rows = [(args.seed, row) for _, row in sorted(turns, key=lambda turn: turn[0])]
+    return used(projects, rows), rows
+
+
+def stale_rows(args, entries):
+    """The same of a record's rows that were timed with other sources than their projects have."""
+    projects, rows = {}, []
+    for operation in args.only or DRAWN:
+        name = DRAWN[operation][0]
+        now = sources_of(projects.setdefault(name, Project(args.program, args.projects / name)))
+        stale = [entry for entry in entries if entry["operation"] == operation and entry.get("sources") != now]
+        found = bound(args, projects, operation, [entry["shape"] for entry in stale])
+        rows += [(entry["seed"], row) for entry, row in zip(stale, found)]
+    return used(projects, rows), rows
 
 
 def key_of(operation, shape):
     return operation, json.dumps(shape, sort_keys=True)
+
+
+def put(entries, entry):
+    """In the place of the row of the same seed, operation and shape, else at the end."""
+    key = entry["seed"], *key_of(entry["operation"], entry["shape"])
+    places = [at for at, other in enumerate(entries) if (other["seed"], *key_of(other["operation"], other["shape"])) == key]
+    if places:
+        entries[places[0]] = entry
+    else:
+        entries.append(entry)
 
 
 def compile_both(adapter):
@@ -204,19 +247,22 @@ def begun(args, record):
 
 def main():
     args = parse()
-    print(f"seed {args.seed}", flush=True)
+    entries = json.loads(args.out.read_text())["rows"] if args.out and args.out.is_file() else []
+    if args.again:
+        needed, rows = stale_rows(args, entries)
+        print(f"{len(rows)} of {len(entries)} shapes were timed with other sources", flush=True)
+    else:
+        print(f"seed {args.seed}", flush=True)
+        done = {key_of(entry["operation"], entry["shape"]) for entry in entries if entry["seed"] == args.seed}
+        needed, rows = drawn_rows(args, set() if args.list else done)
     if args.list:
-        for row in drawn_rows(args, set())[1]:
+        for _, row in rows:
             print(json.dumps({"operation": row.case.operation.name, "shape": row.shape, "mb": round(row.case.bytes / 1e6, 3)}))
         return
+    sources = {name: sources_of(project) for name, project in needed.items()}
     # Before torch starts the driver: the compiling processes are forked.
     record = {"format": 1, "driver": driver(), "packages": versions(args), "rounds": args.rounds}
-    done = set()
-    if args.out and args.out.is_file():
-        rows = json.loads(args.out.read_text())["rows"]
-        done = {key_of(entry["operation"], entry["shape"]) for entry in rows if entry["seed"] == args.seed}
-    needed, rows = drawn_rows(args, done)
-    libraries = Libraries(needed, args.library, args.build, args.arch)
+    libraries = Libraries(list(needed.values()), args.library, args.build, args.arch)
     import torch
 
     torch.set_grad_enabled(False)
@@ -224,10 +270,10 @@ def main():
 
     from .compiling import compile_all
 
-    for row in rows:
+    for _, row in rows:
         compile_both(row.adapter)
-    print(f"torch {torch.__version__}, {len(rows)} shapes to time, {len(done)} done [{clock()}]", flush=True)
-    failed = compile_all(rows, args)
+    print(f"torch {torch.__version__}, {len(rows)} shapes to time [{clock()}]", flush=True)
+    failed = compile_all([row for _, row in rows], args)
     for error in libraries.wait():
         print(f"  NOT BUILT {error}")
     if not torch.cuda.is_available():
@@ -237,23 +283,23 @@ def main():
     begun(args, record)
     on, bad = torch.cuda.Stream(), []
     gc.freeze()
-    for number, row in enumerate(rows):
+    for number, (seed, row) in enumerate(rows):
         if elapsed() > args.seconds:
             print(f"the run's {args.seconds:.0f} s are over: {len(rows) - number} shapes are left")
             break
         try:
-            entry = {"seed": args.seed, **run_row(args, row, failed, libraries, on)}
+            entry = {"seed": seed, "sources": sources[row.case.operation.project], **run_row(args, row, failed, libraries, on)}
         except Exception as error:  # the other rows still count
             bad.append(f"{row}: {type(error).__name__}: {error}")
             print(f"  FAILED {bad[-1]}", flush=True)
             continue
         entry["shape"] = row.shape
-        record["rows"].append(entry)
+        put(record["rows"], entry)
         if args.out:
             evidence_form.write(args.out, record)
         torch.cuda.empty_cache()
-    entries = [entry for entry in record["rows"] if entry["seed"] == args.seed]
-    print(f"\nseed {args.seed}: {len(entries)} of {args.shapes * len(args.only or DRAWN)} shapes [{clock()}]\n{summary(entries)}")
+    entries = [entry for entry in record["rows"] if args.again or entry["seed"] == args.seed]
+    print(f"\n{len(entries)} shapes{'' if args.again else f' of seed {args.seed}'} [{clock()}]\n{summary(entries)}")
     wrong = [label(entry) for entry in entries if "kernels" in entry["wrong"] or "kernels" not in entry["times_us"]]
     for line in [*bad, *(f"{name}: ours is wrong or was not timed" for name in wrong)]:
         print(f"FAILED {line}")
