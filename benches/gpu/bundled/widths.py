@@ -259,6 +259,8 @@ def main():
         for _, row in rows:
             print(json.dumps({"operation": row.case.operation.name, "shape": row.shape, "mb": round(row.case.bytes / 1e6, 3)}))
         return
+    if args.again and not rows:
+        return
     sources = {name: sources_of(project) for name, project in needed.items()}
     # Before torch starts the driver: the compiling processes are forked.
     record = {"format": 1, "driver": driver(), "packages": versions(args), "rounds": args.rounds}
