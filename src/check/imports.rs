@@ -144,7 +144,7 @@ fn relative_edit(name: &str, module: &Module, import: &Import) -> Edit {
 }
 
 /// Modules available wherever torch and `kernels` are: both, and their dependencies.
-const THERE: [&str; 16] = [
+const THERE: [&str; 17] = [
     "torch",
     "triton",
     "kernels",
@@ -158,6 +158,7 @@ const THERE: [&str; 16] = [
     "setuptools",
     "sympy",
     "tomlkit",
+    "tqdm",
     "typing_extensions",
     "yaml",
     "__future__",
