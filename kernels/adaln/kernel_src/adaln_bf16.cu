@@ -14,4 +14,7 @@ const void* adaln::adaln_cluster_kernel_bf16(const ClusterLayout& layout, int ac
 const void* adaln::adaln_group_kernel_bf16(const GroupLayout& layout, int access, bool gated) {
   return find_adaln_group<BF16>(layout, access, gated);
 }
+const void* adaln::adaln_persistent_kernel_bf16(const PersistentLayout& layout, bool gated, bool own) {
+  return find_adaln_persistent<BF16>(layout, gated, own);
+}
 const void* adaln::gate_residual_kernel_bf16(int access, bool flat) { return find_gate_residual<BF16>(access, flat); }

@@ -18,22 +18,6 @@ namespace adaln {
 // What a thread finds of a row that is not there: of each of its packs the same.
 static __device__ uint4 no_row[128];
 
-// x becomes x * inverse - mean * inverse, times factor, plus addend. In 16 bits that is as exact as (x - mean) * inverse, and
-// takes an instruction less an element.
-template <typename T, int N>
-__device__ __forceinline__ void modulate_scaled(Pack<T, N>& x, const float (&factor)[N], const float (&addend)[N], float mean,
-                                                float inverse) {
-  if constexpr (sizeof(T) == 4) {
-    modulate(x, factor, addend, mean, inverse);
-  } else {
-    float f[N];
-    unpack(x, f);
-#pragma unroll
-    for (int j = 0; j < N; ++j) f[j] = fmaf(fmaf(f[j], inverse, -mean * inverse), factor[j], addend[j]);
-    repack(x, f);
-  }
-}
-
 // Code for other architectures than 9.0 takes a few registers more, which a thread with 64 bytes of x does not have. There one of
 // 16 packs loads the tables of its packs where they are used, and of others, and of blocks of 128 threads, one fewer stands on an SM;
 // on sm_75 of all gated ones.

@@ -22,10 +22,11 @@ struct Arguments {
   int64_t scale_stride, shift_stride, gate_stride;
   uint32_t rows;                // of this launch
   WideDivisor rows_per_modulation;
-  // adaln_groups, adaln_uniform, adaln_phases: how many rows have a modulation in common, how many blocks these are, and the divisor by that.
+  // adaln_groups, adaln_uniform, adaln_phases, adaln_persistent: how many rows have a modulation in common, how many blocks these
+  // are, and the divisor by that.
   uint32_t rows_of_modulation, blocks_of_modulation;
   WideDivisor blocks_per_modulation;
-  uint32_t sms;                 // adaln_groups, adaln_uniform: of the device
+  uint32_t sms;                 // of the device; adaln_unaligned: how many blocks it has at a time
   uint32_t phase_bits;          // adaln_phases: every 2^phase_bits-th row begins at the same place between multiples of 16
   uint32_t packs;               // accesses a row, or of this launch (gate_residual_packs)
   WideDivisor packs_per_row;        // gate_residual_packs
@@ -34,6 +35,7 @@ struct Arguments {
   float eps;
   int row_in_shared;            // adaln_wide_rows: there is shared memory for a row
   int layer;                    // 1: LayerNorm, 0: RMSNorm
+  int row_threads;              // adaln_persistent: that share a row, whole warps
 };
 
 }  // namespace adaln

@@ -35,7 +35,8 @@ __device__ __forceinline__ void load_words(Pack<T, 1>& pack, const T* at) {
   load<kCached>(pack, at, 0);
 }
 
-// What the loads of a pack bring, as OWN above. Joined only where the pack is used, so that the loads of several packs are in flight at once.
+// What the loads of a pack bring, with OWN as above. It is joined where the pack is used, so that the loads of several packs are in
+// flight at once.
 template <typename T, int N>
 struct Words {
   static_assert(Pack<T, N>::kBytes == 16, "four words");

@@ -14,4 +14,7 @@ const void* adaln::adaln_cluster_kernel_f16(const ClusterLayout& layout, int acc
 const void* adaln::adaln_group_kernel_f16(const GroupLayout& layout, int access, bool gated) {
   return find_adaln_group<F16>(layout, access, gated);
 }
+const void* adaln::adaln_persistent_kernel_f16(const PersistentLayout& layout, bool gated, bool own) {
+  return find_adaln_persistent<F16>(layout, gated, own);
+}
 const void* adaln::gate_residual_kernel_f16(int access, bool flat) { return find_gate_residual<F16>(access, flat); }

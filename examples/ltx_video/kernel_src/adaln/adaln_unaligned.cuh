@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, TPR < 128 ? 5 : 1) adaln_u
     }
   }
   if (kEarly && own.beside) one_early.fetch(scales, shifts, own.element);
-  // As in adaln_uniform what the SM takes next comes into L2 meanwhile. Blackwell's code has no registers for it but of gated rows.
+  // As in adaln_uniform what the SM takes next comes into L2 meanwhile. On Blackwell of gated rows alone, for want of registers.
   constexpr bool kPrefetch = kWide && (GATED || kUsed<90, 90>);
   const auto prefetch_next = [&] {
     if (!kPrefetch || threadIdx.x != 0 || row + a.sms >= a.rows || a.rows_per_modulation.quotient(1) != 1) return;

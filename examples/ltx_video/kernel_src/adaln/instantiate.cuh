@@ -4,6 +4,7 @@
 #include "adaln_affine.cuh"
 #include "adaln_cluster.cuh"
 #include "adaln_group.cuh"
+#include "adaln_persistent.cuh"
 #include "adaln_phase.cuh"
 #include "adaln_unaligned.cuh"
 #include "adaln_uniform.cuh"
@@ -139,6 +140,17 @@ const void* find_adaln_group(const GroupLayout& layout, int access, bool gated) 
   if (access == ACCESS && layout.threads == THREADS && layout.packs == PACKS && layout.rows == ROWS && gated == GATED) \
     return group_kernel<T, ACCESS, THREADS, PACKS, ROWS, GATED, BLOCKS, FIRST>();
   ADALN_GROUP_LAYOUTS(ADALN_FIND)
+#undef ADALN_FIND
+  return nullptr;
+}
+
+template <typename T>
+const void* find_adaln_persistent(const PersistentLayout& layout, bool gated, bool own) {
+#define ADALN_FIND(THREADS, PACKS, BLOCK, GATED)                                                                   \
+  if (layout.threads == THREADS && layout.packs == PACKS && layout.block == BLOCK && gated == GATED)               \
+    return reinterpret_cast<const void*>(own ? adaln_persistent<T, THREADS, PACKS, GATED, true, BLOCK>             \
+                                             : adaln_persistent<T, THREADS, PACKS, GATED, false, BLOCK>);
+  ADALN_PERSISTENT_LAYOUTS(ADALN_FIND)
 #undef ADALN_FIND
   return nullptr;
 }

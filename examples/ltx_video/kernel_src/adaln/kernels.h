@@ -30,6 +30,11 @@ const void* adaln_group_kernel_f32(const GroupLayout& layout, int access, bool g
 const void* adaln_group_kernel_f16(const GroupLayout& layout, int access, bool gated);
 const void* adaln_group_kernel_bf16(const GroupLayout& layout, int access, bool gated);
 
+// The same of a layout of persistent blocks, for rows with a modulation each or in common.
+const void* adaln_persistent_kernel_f32(const PersistentLayout& layout, bool gated, bool own);
+const void* adaln_persistent_kernel_f16(const PersistentLayout& layout, bool gated, bool own);
+const void* adaln_persistent_kernel_bf16(const PersistentLayout& layout, bool gated, bool own);
+
 // The same of a gated residual without a norm, by the packs that a thread has; flat: rows lie side by side.
 const void* gate_residual_kernel_f32(int access, bool flat);
 const void* gate_residual_kernel_f16(int access, bool flat);

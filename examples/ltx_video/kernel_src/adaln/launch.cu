@@ -160,6 +160,8 @@ Arguments part(const Call& c, int64_t row, int64_t most, int64_t column) {
   return a;
 }
 
+// Bytes of shared memory that the driver takes of each block.
+constexpr int64_t kSharedOfDriver = 1024;
 // Bytes of shared memory that a kernel for wide rows has of its own, and what each may have beside them without asking.
 constexpr int64_t kSharedOfKernel = 256, kSharedOfAll = 48 * 1024 - kSharedOfKernel;
 
@@ -299,6 +301,60 @@ bool launch_modulated(const Call& c, int arch, cudaStream_t stream, int& result)
   return true;
 }
 
+// The places of 16 bytes that a block of adaln_persistent has in shared memory: two for each warp of a row, 12 of the
+// elements beside the packs, and for each pack what is kept (in fp32 what rows have in common, else the tables as they are) and a
+// place for each tensor of the next row.
+int64_t persistent_places(const PersistentLayout& layout, int groups, int64_t packs, int size, bool gated, bool own, bool tables) {
+  const int kept = own ? (tables ? 2 + gated : 0) : (2 + gated) * 4 / size;
+  const int coming = own ? 3 + 2 * gated : 1 + gated;
+  return groups * (2 * layout.threads / 32) + 12 + (kept + groups * coming) * packs;
+}
+
+// Many rows of kUnaligned. Whether a kernel was found.
+bool launch_persistent(const Call& c, int arch, int64_t packs, cudaStream_t stream, int& result) {
+  const bool gated = c.operation == kGatedNorm, own = c.rows_per_modulation == 1, tables = c.a.scale_table != nullptr;
+  const int size = size_of(c.type);
+  const PersistentLayout layout = find_persistent_layout(arch, size == kWord, packs, c.rows, gated, own);
+  if (layout.threads == 0) return false;
+  const int bits = phase_bits(c);
+  if (own) {
+    const auto in_phase = [&](const void* data, int64_t stride) {  // with x
+      return data != nullptr && (reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(c.a.x)) % 16 == 0 &&
+             (stride - c.a.x_stride) * size % 16 == 0;
+    };
+    if (c.a.weight != nullptr || c.a.bias != nullptr || tables != (c.a.shift_table != nullptr)) return false;
+    if (!in_phase(c.a.scale, c.a.scale_stride) || !in_phase(c.a.shift, c.a.shift_stride)) return false;
+    if (gated && (tables != (c.a.gate_table != nullptr) || !in_phase(c.a.gate, c.a.gate_stride))) return false;
+  }
+  int sms = 0, most = 0;
+  if ((result = sms_of_device(sms)) || (result = shared_of_block(most))) return true;
+  const int64_t shared_of_sm = most + kSharedOfDriver;
+  const auto bytes = [&](int groups) { return 16 * persistent_places(layout, groups, packs, size, gated, own, tables); };
+  const auto fit = [&](int groups, int blocks) { return blocks * (bytes(groups) + kSharedOfDriver) <= shared_of_sm; };
+  const int row_threads = threads_for(packs, layout.packs);
+  int groups = layout.block / row_threads;
+  if (groups > 15) groups = 15;  // a barrier each, beside that of the block
+  while (groups > 1 && !fit(groups, 1024 / layout.block)) --groups;
+  if (!fit(groups, 1)) return false;
+  int blocks_of_sm = 1024 / (groups * row_threads);  // as registers allow
+  while (blocks_of_sm > 1 && !fit(groups, blocks_of_sm)) --blocks_of_sm;
+
+  const int64_t of_modulation = own || c.rows_per_modulation > c.rows ? c.rows : c.rows_per_modulation;
+  const int64_t modulations = (c.rows + of_modulation - 1) / of_modulation, blocks = int64_t{sms} * blocks_of_sm;
+  const int64_t each = (blocks / modulations >> bits) << bits;  // whole phases
+  if (c.rows > kMost || 8 * each * modulations < 5 * blocks) return false;
+  const auto kernel_of = c.type == kF32   ? adaln_persistent_kernel_f32
+                         : c.type == kF16 ? adaln_persistent_kernel_f16
+                                          : adaln_persistent_kernel_bf16;
+  Arguments a = part(c, 0, kMost, 0);
+  a.row_threads = row_threads;
+  a.rows_of_modulation = static_cast<uint32_t>(of_modulation);
+  a.blocks_of_modulation = static_cast<uint32_t>(each);
+  a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
+  result = start(kernel_of(layout, gated, own), arch, modulations * each, groups * row_threads, bytes(groups), a, stream);
+  return true;
+}
+
 int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
   const bool gated = c.operation == kGatedNorm;
   const int size = size_of(c.type);
@@ -311,6 +367,7 @@ int launch_rows(const Call& c, int arch, int access, cudaStream_t stream) {
     if (cluster.blocks != 0) return launch_cluster(c, cluster, of_cluster, parts, stream);
   }
   int result = 0;
+  if (access == kUnaligned && launch_persistent(c, arch, packs, stream, result)) return result;
   if (launch_modulated(c, arch, stream, result)) return result;
   const GroupLayout group = find_group_layout(arch, access, packs, c.rows, gated, c.a.layer != 0);
   const int bits = access == kUnaligned ? phase_bits(c) : 0;

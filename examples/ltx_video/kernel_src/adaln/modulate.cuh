@@ -213,6 +213,22 @@ __device__ __forceinline__ void modulate(Pack<T, N>& x, const float (&factor)[N]
   repack(x, f);
 }
 
+// x becomes x * inverse - mean * inverse, times factor, plus addend. In 16 bits that is as exact as (x - mean) * inverse, and
+// takes an instruction less an element.
+template <typename T, int N>
+__device__ __forceinline__ void modulate_scaled(Pack<T, N>& x, const float (&factor)[N], const float (&addend)[N], float mean,
+                                                float inverse) {
+  if constexpr (sizeof(T) == 4) {
+    modulate(x, factor, addend, mean, inverse);
+  } else {
+    float f[N];
+    unpack(x, f);
+#pragma unroll
+    for (int j = 0; j < N; ++j) f[j] = fmaf(fmaf(f[j], inverse, -mean * inverse), factor[j], addend[j]);
+    repack(x, f);
+  }
+}
+
 // The same, and each tensor is fetched where it is used: slower, and in fewer registers. A tensor and its table are
 // added up first: what they cancel must not be rounded at the size of one of them.
 template <typename T, int N>

@@ -33,6 +33,12 @@ struct GroupLayout {
   int rows;     // a block
   Fetch fetch = kEarly;  // of adaln_uniform
 };
+// Rows of persistent blocks.
+struct PersistentLayout {
+  int threads;  // that share a row, at most: as many warps as it needs; 0: none
+  int packs;    // that each holds in registers
+  int block;    // threads a block, at most: 1,024 of them stand on an SM
+};
 // Few wide rows, each in a cluster.
 struct ClusterLayout {
   int blocks;   // that share a row; 0: none
@@ -139,6 +145,16 @@ constexpr bool is_of_elements(const GroupLayout& layout) {
   X(kUnaligned, 512, 1, 3, true, 2, 80)  \
   X(kUnaligned, 512, 2, 1, true, 2, 80)  \
   X(kUnaligned, 512, 4, 1, true, 2, 80)
+
+// The same of adaln_persistent: X(threads, packs, block, gated). Each is two kernels, for rows with a modulation in common and for
+// those with one each. Code of architectures before that has no asynchronous copies.
+#define ADALN_PERSISTENT_LAYOUTS(X) \
+  X(512, 2, 512, false)             \
+  X(512, 3, 1024, false)            \
+  X(1024, 2, 1024, false)           \
+  X(512, 2, 512, true)              \
+  X(1024, 2, 1024, true)
+constexpr int kPersistentFrom = 80;
 
 struct Tuning {
   int arch;       // of the compiled code: this one and later ones
@@ -349,6 +365,35 @@ constexpr UniformTuning kUniformTuning[] = {
     {kElement, kGated, 0, 1024, 3000, {128, 8, 1}, {}},
 };
 
+// Rows of kUnaligned of more than kPersistentPacks packs and kPersistentAtLeast packs or more in all: those with a modulation in
+// common, if the card holds the blocks of all modulations at once, and those with one each, if it begins at the same place between
+// multiples of 16 bytes as the row. In fp32, where an element is a word, and adaln_uniform needs fewer accesses, rows of more than
+// kPersistentWords packs, gated of more than twice as many.
+// H200, times what the other kernels take, bf16: layer_norm 4224 x 401 0.88, 2112 x 401 1.15, 2112 x 1301 0.85, 1056 x 1301 1.06, 1056
+// x 3001 0.89, 528 x 3001 1.09, 528 x 9001 0.61, 528 x 15149 0.84, 264 x 15149 1.11; adaln with tables 16896 x 849 0.73, 4224 x 3001
+// 0.76, 2112 x 12001 0.50, with a modulation each 4224 x 3001 0.88, 2112 x 2002 1.00, 1056 x 9001 0.58; gated 16896 x 2002 0.92, 2112 x
+// 5003 0.61, each 2112 x 3001 0.72. Of up to 32 packs slower: 16896 x 201 1.17, each 1.22. fp32: adaln 4880 x 2049 0.79, 2221 x 4501
+// 0.66, each 0.87, but 15360 x 651 1.02, each 9980 x 501 1.06; gated 2499 x 2501 1.00, each 1428 x 2501 1.02, 1041 x 6001 0.55.
+struct PersistentTuning {
+  int64_t packs;  // of 16 bytes a row, at most
+  PersistentLayout common, own;              // layer_norm, adaln: a modulation in common, or each its own
+  PersistentLayout gated_common, gated_own;  // gate_residual_adaln
+};
+constexpr int64_t kPersistentPacks = 48, kPersistentWords = 512, kPersistentAtLeast = 327680;
+
+constexpr PersistentTuning kPersistentTuning[] = {
+    // H200, % of a copy at some 100 MB. In common: 41597 x 601 82 (512 x 2 of 512 75), 19215 x 1301 85 (512 x 3 of 1024 83), 8330 x 3001
+    // 84 (512 x 2 of 512 80), 4997 x 5003 84 (1024 x 2 of 1024 84), 2777 x 9001 84 (71), 2083 x 12001 80 (74); each 4165 x 3001 93 (1024 x
+    // 2 of 1024 89), 2498 x 5003 91 (512 x 3 of 1024 89), 1388 x 9001 89 (1024 x 2 of 1024 80); gated 5432 x 2301 84 (1024 x 2 of 1024 81),
+    // 2498 x 5003 81 (512 x 2 of 512 77), 1784 x 7004 80 (70), each 3104 x 2301 91 (1024 x 2 of 1024 84).
+    {96, {512, 3, 1024}, {512, 2, 512}, {512, 2, 512}, {512, 2, 512}},
+    {256, {512, 2, 512}, {512, 2, 512}, {512, 2, 512}, {512, 2, 512}},
+    {512, {512, 3, 1024}, {512, 2, 512}, {512, 2, 512}, {512, 2, 512}},
+    {1024, {512, 3, 1024}, {1024, 2, 1024}, {1024, 2, 1024}, {1024, 2, 1024}},
+    {1536, {512, 3, 1024}, {512, 3, 1024}, {1024, 2, 1024}, {1024, 2, 1024}},
+    {2048, {1024, 2, 1024}, {1024, 2, 1024}, {1024, 2, 1024}, {1024, 2, 1024}},
+};
+
 // Few wide rows, not gated.
 struct ClusterTuning {
   int arch;
@@ -526,6 +571,13 @@ constexpr const UniformTuning* find_uniform_tuning(int access, Kind kind, int la
     if (row.access == access && row.kind == kind && row.layer <= layer && packs <= row.packs && rows <= row.rows) return &row;
   return nullptr;
 }
+constexpr PersistentLayout find_persistent_layout(int arch, bool words, int64_t packs, int64_t rows, bool gated, bool own) {
+  const int64_t narrow = !words ? kPersistentPacks : gated ? 2 * kPersistentWords : kPersistentWords;
+  if (arch < kPersistentFrom || packs <= narrow || rows * packs < kPersistentAtLeast) return {0, 0, 0};
+  for (const PersistentTuning& row : kPersistentTuning)
+    if (packs <= row.packs) return gated ? own ? row.gated_own : row.gated_common : own ? row.own : row.common;
+  return {0, 0, 0};
+}
 constexpr ClusterLayout find_cluster_layout(int arch, int access, int64_t packs, int64_t rows, bool tables) {
   for (const ClusterTuning& row : kClusterTuning)
     if (row.arch <= arch && row.access == access && packs <= row.packs && rows <= row.rows) return tables ? row.tables : row.alone;
@@ -617,6 +669,18 @@ constexpr bool tables_are_sound() {
       ADALN_GROUP_LAYOUTS(ADALN_SAME)
 #undef ADALN_SAME
       if (!compiled || static_cast<int64_t>(l.threads) * l.packs < row.packs) return false;
+    }
+  }
+  for (const PersistentTuning& row : kPersistentTuning) {
+    int i = 0;
+    for (const PersistentLayout& l : {row.common, row.own, row.gated_common, row.gated_own}) {
+      const bool gated = i++ >= 2;
+      bool compiled = l.threads == 0;
+#define ADALN_SAME(THREADS, PACKS, BLOCK, GATED) \
+  compiled = compiled || (l.threads == THREADS && l.packs == PACKS && l.block == BLOCK && gated == GATED && THREADS * PACKS >= row.packs);
+      ADALN_PERSISTENT_LAYOUTS(ADALN_SAME)
+#undef ADALN_SAME
+      if (!compiled) return false;
     }
   }
   for (const int access : {16, kUnaligned, kElement})  // every launch finds a row
