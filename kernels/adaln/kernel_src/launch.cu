@@ -314,7 +314,7 @@ int64_t persistent_places(const PersistentLayout& layout, int groups, int64_t pa
 bool launch_persistent(const Call& c, int arch, int64_t packs, cudaStream_t stream, int& result) {
   const bool gated = c.operation == kGatedNorm, own = c.rows_per_modulation == 1, tables = c.a.scale_table != nullptr;
   const int size = size_of(c.type);
-  const PersistentLayout layout = find_persistent_layout(arch, size == kWord, packs, c.rows, gated, own);
+  PersistentLayout layout = find_persistent_layout(arch, size == kWord, packs, c.rows, gated, own);
   if (layout.threads == 0) return false;
   const int bits = phase_bits(c);
   if (own) {
@@ -328,21 +328,34 @@ bool launch_persistent(const Call& c, int arch, int64_t packs, cudaStream_t stre
   }
   int sms = 0, most = 0;
   if ((result = sms_of_device(sms)) || (result = shared_of_block(most))) return true;
-  const int64_t shared_of_sm = most + kSharedOfDriver;
-  const auto bytes = [&](int groups) { return 16 * persistent_places(layout, groups, packs, size, gated, own, tables); };
-  const auto fit = [&](int groups, int blocks) { return blocks * (bytes(groups) + kSharedOfDriver) <= shared_of_sm; };
-  const int row_threads = threads_for(packs, layout.packs);
-  int groups = layout.block / row_threads;
-  if (groups > 15) groups = 15;  // a barrier each, beside that of the block
-  while (groups > 1 && !fit(groups, 1024 / layout.block)) --groups;
-  if (!fit(groups, 1)) return false;
-  int blocks_of_sm = 1024 / (groups * row_threads);  // as registers allow
-  while (blocks_of_sm > 1 && !fit(groups, blocks_of_sm)) --blocks_of_sm;
-
   const int64_t of_modulation = own || c.rows_per_modulation > c.rows ? c.rows : c.rows_per_modulation;
-  const int64_t modulations = (c.rows + of_modulation - 1) / of_modulation, blocks = int64_t{sms} * blocks_of_sm;
-  const int64_t each = (blocks / modulations >> bits) << bits;  // whole phases
-  if (c.rows > kMost || 8 * each * modulations < 5 * blocks) return false;
+  const int64_t modulations = (c.rows + of_modulation - 1) / of_modulation;
+  int row_threads = 0, groups = 0;
+  int64_t each = 0, shared = 0;  // blocks of a modulation, and what one has of shared memory
+  // Whether the card holds the blocks of all modulations at once, and these have five of its eighths or more.
+  const auto fits = [&] {
+    const auto shared_fits = [&](int blocks) {
+      shared = 16 * persistent_places(layout, groups, packs, size, gated, own, tables);
+      return shared <= most - kSharedOfKernel && blocks * (shared + kSharedOfDriver) <= most + kSharedOfDriver;
+    };
+    row_threads = threads_for(packs, layout.packs);
+    groups = layout.block / row_threads;
+    if (groups > 15) groups = 15;  // a barrier each, beside that of the block
+    while (groups > 1 && !shared_fits(1024 / layout.block)) --groups;
+    if (groups < 1 || !shared_fits(1)) return false;
+    int blocks_of_sm = 1024 / (groups * row_threads);  // as registers allow
+    while (blocks_of_sm > 1 && !shared_fits(blocks_of_sm)) --blocks_of_sm;
+    const int64_t blocks = int64_t{sms} * blocks_of_sm;
+    each = (blocks / modulations >> bits) << bits;  // whole phases
+    return 8 * each * modulations >= 5 * blocks;
+  };
+  if (c.rows > kMost) return false;
+  if (!fits()) {
+    // H200, adaln 9000 x 3001 with nine modulations: 36.1 us (45.6 by adaln_phases).
+    if (packs > kPersistentFiner.threads * kPersistentFiner.packs) return false;
+    layout = kPersistentFiner;
+    if (!fits()) return false;
+  }
   const auto kernel_of = c.type == kF32   ? adaln_persistent_kernel_f32
                          : c.type == kF16 ? adaln_persistent_kernel_f16
                                           : adaln_persistent_kernel_bf16;
@@ -351,7 +364,7 @@ bool launch_persistent(const Call& c, int arch, int64_t packs, cudaStream_t stre
   a.rows_of_modulation = static_cast<uint32_t>(of_modulation);
   a.blocks_of_modulation = static_cast<uint32_t>(each);
   a.blocks_per_modulation = WideDivisor(a.blocks_of_modulation);
-  result = start(kernel_of(layout, gated, own), arch, modulations * each, groups * row_threads, bytes(groups), a, stream);
+  result = start(kernel_of(layout, gated, own), arch, modulations * each, groups * row_threads, shared, a, stream);
   return true;
 }
 

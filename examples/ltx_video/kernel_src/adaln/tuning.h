@@ -379,6 +379,7 @@ struct PersistentTuning {
   PersistentLayout common, own;              // layer_norm, adaln: a modulation in common, or each its own
   PersistentLayout gated_common, gated_own;  // gate_residual_adaln
 };
+constexpr PersistentLayout kPersistentFiner = {512, 2, 512};  // where the modulations leave too many SMs without a block
 constexpr int64_t kPersistentPacks = 48, kPersistentWords = 512, kPersistentAtLeast = 327680;
 
 constexpr PersistentTuning kPersistentTuning[] = {
