@@ -7,8 +7,9 @@
 //
 // The copies allocate lines in L1. Past it L2 would be asked for the sectors of 32 bytes between two parts of a warp's copy twice, a
 // third more in all (Nsight Compute), and be the limit. H200, us, with tables on a LayerNorm: 8000 x 3001 28.0 (past L1 29.1; by
-// adaln_phases 35.6), with a modulation each 6000 x 3001 37.6 (41.1; by adaln_uniform 42.0). Two rows of a group on their way, or
-// the rows behind prefetched into L2, take longer.
+// adaln_phases 35.6), with a modulation each 6000 x 3001 37.6 (41.1; by adaln_uniform 42.0). Two rows of a group on their way
+// take less at 96 MB (27.4), but longer at 384 MB, of rows with a modulation each and where shared memory is short; the rows behind
+// prefetched into L2 take longer.
 //
 // As in adaln_affine the warps of a row exchange what they know of it once.
 #pragma once
