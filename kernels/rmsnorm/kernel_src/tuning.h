@@ -14,10 +14,10 @@ using namespace common;
 
 // How the work of a row is laid out.
 struct Layout {
-  // That share a row; a block has at least 128. Of unaligned rows: fewer than 128 have accesses of one element; else at most, in
-  // as many warps as the row needs.
+  // That share a row; a block has at least 128. Of unaligned rows: at most, in as many warps as the row needs, where they are not fewer.
   int threads;
-  int packs;    // accesses that each holds in registers; 0: the row is read twice, any number of warps up to 16
+  int packs;    // accesses that each holds in registers, of unaligned rows of one element where they are 8 or more; 0: the row is
+                // read twice, any number of warps up to 16
   bool stream;  // loads leave no line in L1; of unaligned rows: they come into shared memory, if they have no gaps
 };
 
@@ -25,13 +25,18 @@ struct Layout {
 // and above uses it. Each is two kernels (with and without residual add) a type and architecture.
 #define RMS_NORM_LAYOUTS(X) \
   X(4, 2, kCached, 90)      \
+  X(4, 3, kCached, 90)      \
   X(8, 1, kCached, 75)      \
   X(8, 2, kCached, 75)      \
+  X(8, 3, kCached, 90)      \
   X(16, 1, kCached, 75)     \
   X(16, 2, kCached, 75)     \
+  X(16, 3, kCached, 90)     \
   X(32, 2, kCached, 75)     \
   X(32, 4, kCached, 75)     \
+  X(32, 5, kCached, 90)     \
   X(64, 2, kCached, 90)     \
+  X(64, 3, kCached, 90)     \
   X(64, 4, kStream, 90)     \
   X(128, 1, kStream, 90)    \
   X(128, 2, kCached, 75)    \
@@ -49,13 +54,13 @@ struct Layout {
   X(1024, 8, kCached, 75)
 // What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
 // packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by elements.
-#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(512, 4) X(1024, 2)
-// Whether such a layout of wide rows is compiled with residual add, too: of more packs fp32 would spill on sm_89.
-constexpr bool is_of_add(int packs) { return packs <= 2; }
+#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(16, 1) X(16, 2) X(16, 3) X(32, 2) X(32, 3) X(32, 4) X(512, 4) X(1024, 2)
+// Whether such a layout is compiled with residual add, too: of more packs fp32 would spill on sm_89, and of several rows a block on sm_100.
+constexpr bool is_of_add(int threads, int packs) { return packs <= (threads < 128 ? 3 : 2); }
 #define RMS_NORM_ELEMENT_LAYOUTS(X) X(16, 8) X(16, 16) X(32, 8) X(32, 24) X(64, 16)
 // What is compiled for accesses of 4 bytes: X(threads, words).
 #define RMS_NORM_WORD_LAYOUTS(X) \
-  X(8, 4) X(32, 8) X(32, 16) X(64, 8) X(128, 8) X(128, 16) X(256, 8) X(256, 16) X(512, 8) X(512, 16)
+  X(8, 4) X(32, 8) X(32, 16) X(64, 8) X(128, 8) X(128, 16) X(256, 8) X(256, 12) X(256, 16) X(512, 8) X(512, 16)
 constexpr int kWordThreads = 256;  // a block of those rows of 16-bit elements that a warp or less shares
 // What is compiled for narrow rows without gaps: X(threads, elements, load). Rows with gaps have the element layout of the same
 // numbers.
@@ -71,14 +76,18 @@ struct Tuning {
   int64_t megabytes;  // moved in all, at least
   Layout layout;
   int64_t most_rows = INT64_MAX;
-  bool add = false;  // with a residual add alone
+  int add = 0;  // kAlone or kWithAdd: not for the other
 };
+constexpr int kAlone = -1, kWithAdd = 1;
 
 constexpr int kUnaligned = 8;  // 16 bytes, but for the ends of a row
+constexpr bool is_by_elements(const Layout& unaligned) { return unaligned.packs == 0 || (unaligned.threads < 128 && unaligned.packs >= 8); }
 constexpr int64_t kAnyWidth = INT64_MAX, kAnyRows = INT64_MAX;
 constexpr bool kCachedLoads = false, kStreamLoads = true;
 
 constexpr Tuning kTuning[] = {
+    // Three and five packs a thread, H200, us of 96 MB: 80 columns 24.1 (8 x 2 25.2), 136 25.1 (16 x 2 28.2), 264 24.7 (32 x 2 28.9), 1032
+    // 25.4 (128 x 2 29.4), 1288 24.3 (25.6). With residual add they take longer: 72 30.2 (8 x 2 25.5), 1096 26 (128 x 2 24.7).
     // [quote h100]
     // H100 (132 SMs, 50 MB of L2, 3.35 TB/s) and H200 (4.8 TB/s). Measured; % is of a copy, on an H100, bf16 unless said.
     // Some 20 KB in flight an SM fill the memory's latency. Every layout below has more, so what decides is that
@@ -88,10 +97,13 @@ constexpr Tuning kTuning[] = {
     // On an H200 a block moves 4 KB of x, as a copy's does.
     {90, 16, 8, 10, {4, 2, kCachedLoads}},      // H200, 200000 x 64: 104 % (8 x 1 88)
     {90, 16, 8, 0, {8, 1, kCachedLoads}},       // heads of 64: 99.8 % at 524288 rows
+    {90, 16, 12, 25, {4, 3, kCachedLoads}, kAnyRows, kAlone},
     {90, 16, 12, 0, {8, 2, kCachedLoads}},      // at most 3/4 of 16 x 1 would have a pack
     {90, 16, 16, 25, {8, 2, kCachedLoads}},     // heads of 128: 98.9 % at 262144 rows; H200, 145063 x 128 101 (16 x 1 86)
     {90, 16, 16, 0, {16, 1, kCachedLoads}},
+    {90, 16, 24, 25, {8, 3, kCachedLoads}, kAnyRows, kAlone},
     {90, 16, 32, 0, {16, 2, kCachedLoads}},     // heads of 256: 99.8 %, f32 heads of 128 100.3, where 32 x 4 gives 92 and 96
+    {90, 16, 48, 25, {16, 3, kCachedLoads}, kAnyRows, kAlone},
     {90, 16, 64, 0, {32, 2, kCachedLoads}},     // 89455 x 304: where 32 x 4, with fewer rows in flight, gives 95.0
     // Where a block a row leaves all rows on the card at once, the time that one of them takes counts: more threads, as long
     // as 132 SMs have room for all, 16 blocks of 128 threads each, 6 of 256 or 3 of 512.
@@ -99,6 +111,8 @@ constexpr Tuning kTuning[] = {
     {90, 16, 128, 0, {64, 2, kCachedLoads}, 3200},  // H200, 3000 x 768 109 % (32 x 4 99)
     {90, 16, 96, 0, {32, 4, kCachedLoads}},     // one warp a row: no barrier. H200, 8000 x 520 102 % (64 x 2 93)
     {90, 16, 128, 0, {64, 2, kCachedLoads}},    // 32768 x 1024: 32 x 4 99.5 %; H200, 8000 x 1024 104 (32 x 4 101)
+    {90, 16, 160, 64, {32, 5, kCachedLoads}, kAnyRows, kAlone},
+    {90, 16, 192, 25, {64, 3, kCachedLoads}, kAnyRows, kAlone},
     {90, 16, 256, 25, {128, 2, kCachedLoads}},  // 16128 x 2048: 99.3 to 100.4 %
     {90, 16, 256, 10, {64, 4, kStreamLoads}},   // fewer rows than fill the card twice: more packs a thread, +2 %
     {90, 16, 256, 0, {256, 1, kStreamLoads}},   // one row's latency counts: more threads, one pack each, +2 %
@@ -110,13 +124,13 @@ constexpr Tuning kTuning[] = {
     {90, 16, 1024, 0, {512, 2, kStreamLoads}, 396},  // 268 x 7104 with residual add: 256 x 4 gives 89
     {90, 16, 768, 0, {256, 3, kCachedLoads}},   // H200, 600 x 4104: 111 % (256 x 4 86), 3000 x 5120 102 (97)
     {90, 16, 1024, 0, {256, 4, kCachedLoads}},  // 32768 x 8192: 0.4 % behind 512 x 2, 0.8 % ahead at 1024 x 8192
+    // [end quote]
     {90, 16, 1536, 0, {384, 4, kCachedLoads}},  // H200, 1000 x 8320: 97 % (512 x 4 78), 3000 x 10240 100 (87)
     {90, 16, 2048, 0, {512, 4, kCachedLoads}},  // 4096 x 16384: 100.3 %, 256 x 8 gives 99.4
     // 2048 x 32768: 97.3 %, with residual add 97.9; 256 x 16 gives 97.5 and 97.1, 1024 x 4 gives 96.9 and 98.5.
     {90, 16, 4096, 0, {512, 8, kCachedLoads}},
     {90, 16, 8192, 0, {1024, 8, kCachedLoads}},  // one row an SM, so loads wait for stores: 95.3 %; 512 x 16 gives 94.4
     {90, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
-    // [end quote]
 
     // [quote estimates]
     // A100, L40S, T4. Estimates, not measured, one rule for all: with an H100's latency 11 to 15 KB in flight an SM fill
@@ -148,11 +162,23 @@ constexpr Tuning kTuning[] = {
     // row: 1996 x 1002 128 x 8 3.4 (32 x 16 4.1, before 4.6), 666 x 3002 with add 256 x 8 5.8 (128 x 16 7.2, before 6.0). Of 33 to 128
     // words shared memory is faster: 118 columns 21.0 (26.3 by words). Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5),
     // 15147 24.7 (34.9); with add 735 1024 x 2 42.5 (32 x 24 46.8); but 203 x 9805 512 x 4 5.6 (1024 x 2 4.5).
+    // By 16 bytes, several rows a block, us of 96 MB: 261 columns 26.7 (by 32 x 24 elements 33.2), 333 26.7 (30.9), 771 26.0 (64 x 16
+    // 29.6), and of 250 MB 333 67 (80); with residual add 65 33.9 (through shared memory 40.3), 131 26.3 (36.6), 333 27.1 (30.5), 601 26.1
+    // (27.8). Narrower ones alone have too few packs a row: 101 38 (27.7). Of 2 MB those of more threads a row take less.
+    {75, kUnaligned, 16, 5, {16, 1, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 32, 5, {16, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 48, 5, {16, 3, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 64, 5, {32, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 96, 5, {32, 3, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 48, 32, {16, 3, kCachedLoads}},
+    {75, kUnaligned, 64, 32, {32, 2, kCachedLoads}},
+    {75, kUnaligned, 96, 32, {32, 3, kCachedLoads}},
     {75, kUnaligned, 16, 0, {16, 8, kCachedLoads}},
     {75, kUnaligned, 24, 0, {16, 16, kCachedLoads}},
     {75, kUnaligned, 32, 0, {32, 8, kCachedLoads}},
     {75, kUnaligned, 72, 0, {32, 24, kCachedLoads}},
-    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}, kAnyRows, true},
+    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 128, 32, {32, 4, kCachedLoads}},
     {75, kUnaligned, 96, 0, {32, 24, kCachedLoads}},
     {75, kUnaligned, 128, 0, {64, 16, kCachedLoads}},
     {75, kUnaligned, 768, 0, {1024, 2, kCachedLoads}},
@@ -165,6 +191,7 @@ constexpr Tuning kTuning[] = {
     {75, 4, 512, 20, {32, 16, kCachedLoads}},
     {75, 4, 1024, 20, {128, 8, kCachedLoads}},
     {75, 4, 2048, 20, {128, 16, kCachedLoads}},
+    {75, 4, 3072, 20, {256, 12, kCachedLoads}},  // 96 MB of 5006 columns 25.2 us (27.2)
     {75, 4, 4096, 20, {256, 16, kCachedLoads}},
     {75, 4, 384, 0, {64, 8, kCachedLoads}},
     {75, 4, 768, 0, {128, 8, kCachedLoads}},
@@ -178,14 +205,18 @@ constexpr Tuning kTuning[] = {
 };
 
 // Whether rows of so many words are accessed a word at a time. alike: each lies at the same place between multiples of 16 bytes in
-// all tensors, so that elements, shared memory and 16 bytes are the other choice, and for fp32 (size 4) the better one.
-constexpr bool is_by_words(int size, int64_t words, bool alike) { return !alike || (size == 2 && (words <= 32 || words > 128)); }
+// all tensors, so that elements, shared memory and 16 bytes are the other choice, and for fp32 (size 4) the better one. Where a little
+// over half of the widest layout's words are there, by 16 bytes 96 MB of 8194 columns take 27.7 us (33.4), with residual add 26.5 (26.2).
+constexpr bool is_by_words(int size, int64_t words, bool alike, int64_t bytes) {
+  const bool half = words > 4096 && words <= 5120 && bytes >= 60000000;
+  return !alike || (size == 2 && (words <= 32 || (words > 128 && !half)));
+}
 
 // The row for code of `arch`; null where there is none, which is below the oldest.
 constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows, bool add) {
   for (const Tuning& row : kTuning) {
     if (row.arch <= arch && row.access == access && packs <= row.packs && bytes >= row.megabytes * 1000000 &&
-        rows <= row.most_rows && (add || !row.add)) {
+        rows <= row.most_rows && (row.add == 0 || (row.add == kWithAdd) == add)) {
       return &row;
     }
   }
@@ -224,8 +255,8 @@ constexpr bool table_is_sound() {
     const Layout& l = row.layout;
     if (!is_compiled(l, row.arch, row.access)) return false;
     const Tuning* of_add = find_rms_norm_tuning(kNewest, row.access, row.packs, INT64_MAX, row.most_rows, true);
-    if (row.access == kUnaligned && of_add->layout.threads >= 128 && !is_of_add(of_add->layout.packs)) return false;
-    const int elements = row.access == kUnaligned && l.threads < 128 ? 8 : 1;  // an access of 16 bytes, at most
+    if (row.access == kUnaligned && of_add->layout.threads >= 128 && !is_of_add(of_add->layout.threads, of_add->layout.packs)) return false;
+    const int elements = row.access == kUnaligned && is_by_elements(l) ? 8 : 1;  // an access of 16 bytes, at most
     if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs * elements) return false;
   }
   for (const int access : {16, kUnaligned, 4, 2})  // every launch finds a row

@@ -17,6 +17,7 @@ struct Arguments {
   float inverse_width;                     // 1 / width
   float eps;
   float weight_offset;
+  int row_threads;                         // of a block's, that share a row
 };
 
 // dw = the sum of the first `blocks` rows of partial, into either or both.

@@ -14,35 +14,11 @@
 // As in adaln_affine the warps of a row exchange what they know of it once.
 #pragma once
 #include "adaln_affine.cuh"
+#include "async_copy.cuh"
 #include "unaligned.cuh"
 #include "words.cuh"
 
 namespace adaln {
-
-// 16 bytes into shared memory, asynchronously: what was copied before commit_copies is there after the wait for all but the LATER
-// latest commits.
-__device__ __forceinline__ void copy_16(uint4& to, const void* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(&to))), "l"(from) : "memory");
-#endif
-}
-__device__ __forceinline__ void commit_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int LATER>
-__device__ __forceinline__ void wait_for_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
-#endif
-}
-
-template <typename T>
-__device__ __forceinline__ Pack<T, 16 / sizeof(T)> pack_at(const uint4& place) {
-  const uint4 w = place;
-  return {{w.x, w.y, w.z, w.w}};
-}
 
 // a.row_threads share a row, up to TPR: each has up to NV packs and at most one of the elements beside them. OWN: each row has a
 // modulation of its own, and tables or none; else the rows of the block have theirs in common. Up to THREADS a block; 1,024 of them

@@ -54,7 +54,7 @@ int check(const RowArguments& a, int type, bool add) {
 
 // The accesses of a call: of 16 bytes or of 4 where every row of every tensor is a whole number of them, from an aligned address
 // on; kUnaligned where each row lies at the same place between multiples of 16 in all tensors; else of one element.
-int widest_access(const RowArguments& a, int size, bool add) {
+int widest_access(const RowArguments& a, int size, bool add, int64_t bytes_moved) {
   const Matrix matrices[] = {{a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
   // One row has no next one, and its stride may be anything.
   const auto step = [&](const Matrix& m) { return a.rows > 1 ? m.stride * size : 0; };
@@ -69,7 +69,7 @@ int widest_access(const RowArguments& a, int size, bool add) {
     return all;
   };
   if (fits(16)) return 16;
-  if (fits(4) && is_by_words(size, a.width * size / 4, alike)) return 4;
+  if (fits(4) && is_by_words(size, a.width * size / 4, alike, bytes_moved)) return 4;
   return alike ? kUnaligned : size;
 }
 
@@ -100,9 +100,10 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   if (a.rows == 0 || a.width == 0) return cudaSuccess;
   const auto kernel_of = type == kF32 ? rms_norm_kernel_f32 : type == kF16 ? rms_norm_kernel_f16 : rms_norm_kernel_bf16;
   const int size = type == kF32 ? 4 : 2;
-  int access = widest_access(a, size, add), arch = 0;
+  const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
+  int access = widest_access(a, size, add, bytes), arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
-  const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size, unit = access == kUnaligned ? 16 : access;
+  const int64_t unit = access == kUnaligned ? 16 : access;
   a.packs = (a.width * size + unit - 1) / unit;
   const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows, add);
   if (tuning == nullptr) return kNoCode;
@@ -119,9 +120,9 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     a.block_rows = rows_per_block, threads = kStagedThreads;
     shared = static_cast<size_t>(add ? 2 : 1) * rows_per_block * row;
     access = row % 4 == 0 ? 4 : size;
-  } else if (access == kUnaligned && (layout.packs == 0 || rows_per_block > 1)) {
+  } else if (access == kUnaligned && is_by_elements(layout)) {
     access = size, a.packs = a.width;
-  } else if (access == kUnaligned) {
+  } else if (access == kUnaligned && rows_per_block == 1) {
     threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
     int sms = 0;
     if (const cudaError_t error = sms_of_device(sms)) return error;

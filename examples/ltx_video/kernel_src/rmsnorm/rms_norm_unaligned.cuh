@@ -97,17 +97,18 @@ __device__ __forceinline__ void prefetch_within(const T* row, int width) {
 #endif
 }
 
-// A block a row, of as many warps as it needs, up to THREADS.
+// A block a row, of as many warps as it needs, up to THREADS; fewer than 128 have several rows a block.
 template <typename T, int THREADS, int NV, bool ADD>
-__global__ void __launch_bounds__(THREADS) rms_norm_unaligned(const RowArguments a) {
+__global__ void __launch_bounds__(kBlockThreads<THREADS>) rms_norm_unaligned(const RowArguments a) {
   wait_for_previous();
-  constexpr int N = 16 / sizeof(T);
+  constexpr int N = 16 / sizeof(T), kRows = kBlockThreads<THREADS> / THREADS;
+  static_assert(THREADS >= 2 * (N - 1), "a row has as many threads as elements beside its packs");
   __shared__ alignas(16) float scratch[32];
 
-  const int step = blockDim.x, width = static_cast<int>(a.width);
-  const int64_t row = blockIdx.x;
+  const int step = kRows > 1 ? THREADS : blockDim.x, width = static_cast<int>(a.width);
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRows + (kRows > 1 ? threadIdx.x / THREADS : 0);
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
-  const Share<T> own(x_row, width, threadIdx.x);
+  const Share<T> own(x_row, kRows == 1 || row < a.rows ? width : 0, kRows > 1 ? threadIdx.x % THREADS : threadIdx.x);
 
   Pack<T, N> x[NV], weight[NV];
   Pack<T, 1> one, one_weight;
@@ -124,7 +125,7 @@ __global__ void __launch_bounds__(THREADS) rms_norm_unaligned(const RowArguments
   }
   // What the SM takes next comes into L2 while it sums up and stores. H200, us (without): 16764 x 1193 23.6 (24.4), 6664 x 3001 23.1
   // (24.6). With residual add enough is on its way.
-  if (!ADD && threadIdx.x == 0 && row + a.ahead < a.rows) prefetch_within(x_row + a.ahead * a.x_stride, width);
+  if (!ADD && kRows == 1 && threadIdx.x == 0 && row + a.ahead < a.rows) prefetch_within(x_row + a.ahead * a.x_stride, width);
 
   if constexpr (ADD) {
     const T* residual_row = static_cast<const T*>(a.residual) + row * a.residual_stride;
@@ -154,7 +155,9 @@ __global__ void __launch_bounds__(THREADS) rms_norm_unaligned(const RowArguments
   for (int v = 0; v < NV; ++v)
     if (v * step < own.left) add_squares(x[v], squares);
   if (own.beside) add_squares(one, squares);
-  const float scale = rsqrtf(block_sum(squares[0] + squares[1], scratch) * a.inverse_width + a.eps);
+  const float own_sum = squares[0] + squares[1];
+  const float sum = kRows > 1 ? row_sum<THREADS>(own_sum, scratch) : block_sum(own_sum, scratch);
+  const float scale = rsqrtf(sum * a.inverse_width + a.eps);
 #pragma unroll
   for (int v = 0; v < NV; ++v) keep_packed(x[v]);
 

@@ -26,7 +26,7 @@ template <typename T>
 struct Beside {
   bool is_here = false;
   int at = 0;  // from the first pack on; negative before it
-  Pack<T, 1> x, dy, weight;
+  Pack<T, 1> x, dy, next_x, next_dy, weight;
   float dw[1] = {0.0f};
 
   __device__ __forceinline__ void choose(const Ends<T>& ends, int thread) {
@@ -36,6 +36,11 @@ struct Beside {
   __device__ __forceinline__ void load_row(const T* x_row, const T* dy_row) {
     load<kCached>(x, x_row, at);
     load<kCached>(dy, dy_row, at);
+  }
+  // Of the next row, while this one's are in use.
+  __device__ __forceinline__ void load_next(const T* x_row, const T* dy_row) {
+    load<kCached>(next_x, x_row, at);
+    load<kCached>(next_dy, dy_row, at);
   }
   __device__ __forceinline__ void store_row(T* dx_row, float weight_offset, float scale, float mean) {
     gradient(x, dy, weight, weight_offset, scale, mean, dw);

@@ -99,8 +99,8 @@ struct RowGroups {
 // Up to so many blocks: the whole clusters, the last with blocks beyond the caller's number where that is no multiple. They
 // have no more rows than as many rounds need, so that few rows come to many SMs. Where a block goes on to other rows, these are
 // a multiple of `period` behind; no group where there are too few for that.
-RowGroups row_groups(const Tuning& tuning, int64_t rows, int64_t blocks, int64_t period) {
-  const int64_t most = most_rows(tuning), in_warp = tuning.threads < 32 ? 32 / tuning.threads : 1;
+RowGroups row_groups(const Tuning& tuning, int64_t packs, int64_t rows, int64_t blocks, int64_t period) {
+  const int64_t most = most_rows(tuning, packs), in_warp = tuning.threads < 32 ? 32 / tuning.threads : 1;
   int64_t groups = (blocks - 1) / tuning.cluster + 1;
   if (groups > rows) groups = rows;
   const int64_t rounds = (rows - 1) / (groups * most) + 1;
@@ -120,7 +120,7 @@ int clusters_of(int64_t row_bytes, int type) {
   const int64_t packs = row_bytes / 16;
   int arch = 0, clusters = 0;
   if (code_arch(kernel_of({0, 0, 0, 512, 0, 1}, size_of(type)), arch) != cudaSuccess) return 0;
-  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs);
+  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs, size_of(type));
   if (tuning == nullptr || !shares_rows(*tuning)) return 0;
   static OfDevice known[3][std::size(kTuning)][kMostWarps + 1];
   const int threads = block_threads(*tuning, packs);
@@ -151,23 +151,31 @@ int launch_rows(Arguments a, int type, int arch, int64_t& blocks, cudaStream_t s
   const bool few = a.rows <= blocks;
   int64_t packs = a.width * size / access;
   RowGroups over = {0, 1};
-  const Tuning* tuning = find_rms_norm_backward_tuning(arch, access, packs, few);
+  const auto find = [&](int of, int64_t packs_of) {
+    const Tuning* found = find_rms_norm_backward_tuning(arch, of, packs_of, size, few);
+    // rms_norm_backward_blocks counts rows in 31 bits.
+    const bool fits = found == nullptr || found->threads <= 32 || a.rows <= INT32_MAX;
+    return fits ? found : find_rms_norm_backward_tuning(arch, of, kAnyWidth, size);
+  };
+  const Tuning* tuning = find(access, packs);
   if (tuning == nullptr) return kNoCode;
   if (const int64_t period = access < 16 ? period_of(a, size) : 0; period > 0) {
     const int64_t whole = a.width * size / 16;
-    const Tuning* unaligned = find_rms_norm_backward_tuning(arch, kUnaligned, whole, few);
-    if (unaligned != nullptr && unaligned->resident > 0) over = row_groups(*unaligned, a.rows, blocks, period);
+    const Tuning* unaligned = find(kUnaligned, whole);
+    if (unaligned != nullptr && unaligned->resident > 0) over = row_groups(*unaligned, whole, a.rows, blocks, period);
     if (over.groups > 0) tuning = unaligned, access = kUnaligned, packs = whole;
   }
-  if (over.groups == 0) over = row_groups(*tuning, a.rows, blocks, 1);
+  if (over.groups == 0) over = row_groups(*tuning, packs, a.rows, blocks, 1);
   const int64_t groups = over.groups;
-  const int threads = block_threads(*tuning, packs) * static_cast<int>(over.at_once);
+  a.row_threads = block_threads(*tuning, packs);
+  const int threads = a.row_threads * static_cast<int>(over.at_once);
   a.step = groups * over.at_once;
   a.dx_step = a.step * a.dx_stride, a.dy_step = a.step * a.dy_stride, a.x_step = a.step * a.x_stride;
   blocks = groups;
   const void* kernel = kernels_of(type)(*tuning, access);
-  // A slot for each of a block's sums, where these go through shared memory, and the padding of slot_of.
-  const int shared = access == kUnaligned && tuning->threads >= 128 ? threads * (16 / size + 1) * 4 : 0;
+  // A place for each of a block's packs, and then for each of its sums, with the padding of slot_of.
+  const bool copied = is_copied(tuning->threads, tuning->resident, tuning->cluster > 1);
+  const int shared = !copied ? 0 : threads * (access == kUnaligned && size == 2 ? 36 : 32 * tuning->resident);
   void* parameters[] = {&a};
   // Not of a block's row with two packs a thread: with the overlap 626 x 8192 took 21.8 us, before it 20.0. Of one pack,
   // 3291 x 512 8.1 and 12.6, with other layouts, and 1024 x 4096 15.4 and 15.3. Of a warp's row, 5144 x 696 9.8 and 10.5.
@@ -242,7 +250,7 @@ extern "C" int64_t rms_norm_backward_blocks(int64_t rows, int64_t width, int dty
   if (rows < 1 || width < 1 || sms < 1 || width > INT64_MAX / 4 || sms > INT32_MAX / 16) return 1;
   if (dtype != kF32 && dtype != kF16 && dtype != kBF16) return 1;
   const int64_t row_bytes = width * size_of(dtype);
-  return fast_blocks(rows, row_bytes, sms, clusters_of(row_bytes, dtype));
+  return fast_blocks(rows, row_bytes, size_of(dtype), sms, clusters_of(row_bytes, dtype));
 }
 
 // What the launcher's return value means.

@@ -36,7 +36,7 @@ const void* elements_kernel(bool add) {
 template <typename T, int THREADS, int NV>
 const void* unaligned_kernel(bool add) {
   if (!add) return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, false>);
-  if constexpr (is_of_add(NV)) {
+  if constexpr (is_of_add(THREADS, NV)) {
     return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, true>);
   } else {
     return nullptr;

@@ -6,58 +6,56 @@
 namespace rmsnorm_backward {
 using namespace common;
 
+// Over each LANES lanes of a warp: the first half of them gets the sum of x, the second half that of y. As many shuffles as for
+// one sum.
+template <int LANES>
+__device__ __forceinline__ float half_sums(float2 v) {
+  const bool second = (threadIdx.x & LANES / 2) != 0;
+  float sum = (second ? v.y : v.x) + __shfl_xor_sync(0xffffffffu, second ? v.x : v.y, LANES / 2);
+#pragma unroll
+  for (int d = LANES / 4; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+  return sum;
+}
+
+// Both for every lane, from what half_sums answers.
+template <int LANES>
+__device__ __forceinline__ float2 both_sums(float sum) {
+  const bool second = (threadIdx.x & LANES / 2) != 0;
+  const float other = __shfl_xor_sync(0xffffffffu, sum, LANES / 2);
+  return second ? make_float2(other, sum) : make_float2(sum, other);
+}
+
+template <int LANES>
+__device__ __forceinline__ float2 warp_sums(float2 v) {
+  return both_sums<LANES>(half_sums<LANES>(v));
+}
+
 // Two buffers, since the last row's sums are still read while the next row's are written: a thread that writes a buffer
 // again has passed a barrier which no thread reaches before it has read that buffer.
 struct SumScratch {
-  float2 sums[2][kMostWarps];  // one a warp
+  float sums[2][2][kMostWarps];  // of x and of y, one a warp
 };
 
-__device__ __forceinline__ float2 warp_sums(float2 v, int lanes) {
-#pragma unroll
-  for (int d = lanes / 2; d > 0; d /= 2) {
-    v.x += __shfl_xor_sync(0xffffffffu, v.x, d);
-    v.y += __shfl_xor_sync(0xffffffffu, v.y, d);
-  }
-  return v;
-}
-
-// By all threads of a block of so many warps, before its first row_sums: sums are read two at a time.
-__device__ __forceinline__ void begin_block(SumScratch& scratch, int warps) {
-  if (warps % 2 == 1 && threadIdx.x < 2) scratch.sums[threadIdx.x][warps] = make_float2(0.0f, 0.0f);
-}
-
-// Over the TPR threads of a row: a power of two up to 32, or else the whole block, which has so many warps. Each of them
-// gets both. All threads of the block call it, equally often, with `buffer` 0, 1, 0, 1 and so on.
-template <int TPR>
-__device__ __forceinline__ float2 row_sums(float2 v, SumScratch& scratch, int buffer, int warps) {
-  v = warp_sums(v, TPR < 32 ? TPR : 32);
-  if constexpr (TPR > 32) {
-    if (threadIdx.x % 32 == 0) scratch.sums[buffer][threadIdx.x / 32] = v;
+// Over the `warps` warps of a row, MOST at most: each of their threads gets both. All of them call it, equally often, with `buffer`
+// 0, 1, 0, 1 and so on. They are the block, or, if GROUPED, the `group`th of as many warps.
+template <int MOST, bool GROUPED = false>
+__device__ __forceinline__ float2 block_sums(float2 v, SumScratch& scratch, int buffer, int warps, int group = 0) {
+  static_assert(MOST <= 32, "a lane reads the sums of two warps");
+  float sum = half_sums<32>(v);
+  const int lane = threadIdx.x % 16;
+  float* const sums = scratch.sums[buffer][threadIdx.x / 16 % 2];
+  if (lane == 0) sums[threadIdx.x / 32] = sum;
+  if constexpr (GROUPED) {
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(warps * 32) : "memory");
+  } else {
     __syncthreads();
-    const float4* sums = reinterpret_cast<const float4*>(scratch.sums[buffer]);
-    v = make_float2(0.0f, 0.0f);
-    // Not all at once: 32 registers more, which the row and its sums have.
-#pragma unroll 2
-    for (int w = 0; w < (warps + 1) / 2; ++w) {
-      const float4 s = sums[w];
-      v.x += s.x + s.z;
-      v.y += s.y + s.w;
-    }
   }
-  return v;
-}
-
-// The same over all threads of a block of any whole number of warps up to 16.
-__device__ __forceinline__ float2 block_sums(float2 v, SumScratch& scratch, int buffer) {
-  v = warp_sums(v, 32);
-  if (threadIdx.x % 32 == 0) scratch.sums[buffer][threadIdx.x / 32] = v;
-  __syncthreads();
-  v = make_float2(0.0f, 0.0f);
-  for (unsigned w = 0; w < blockDim.x / 32; ++w) {
-    v.x += scratch.sums[buffer][w].x;
-    v.y += scratch.sums[buffer][w].y;
-  }
-  return v;
+  const int first = GROUPED ? group * warps : 0;
+  sum = lane < warps ? sums[first + lane] : 0.0f;
+  if constexpr (MOST > 16) sum += lane + 16 < warps ? sums[first + lane + 16] : 0.0f;
+#pragma unroll
+  for (int d = 8; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+  return both_sums<32>(sum);
 }
 
 // The same for a cluster. A warp that sends to a buffer again has all sums of the round between, which every warp sent
@@ -81,7 +79,7 @@ __device__ __forceinline__ void begin_cluster(ClusterScratch& scratch) {
 // the same order.
 __device__ __forceinline__ float2 cluster_sums(float2 v, ClusterScratch& scratch, int round, int warps) {
   const int lane = threadIdx.x % 32, buffer = round % 2;
-  v = warp_sums(v, 32);
+  v = warp_sums<32>(v);
   if (threadIdx.x == 0) mbarrier_expect(scratch.barriers[buffer], cluster_size() * warps * 8);
   if (lane < cluster_size())
     send(&scratch.sums[buffer][cluster_rank() * warps + threadIdx.x / 32], scratch.barriers[buffer], lane, v);
@@ -93,7 +91,7 @@ __device__ __forceinline__ float2 cluster_sums(float2 v, ClusterScratch& scratch
     v.y += scratch.sums[buffer][i].y;
   }
   __syncwarp();
-  return warp_sums(v, 32);
+  return warp_sums<32>(v);
 }
 
 }  // namespace rmsnorm_backward
