@@ -26,7 +26,7 @@ RULES: Tuple[Tuple[str, str], ...] = (
     # Inductor names its kernels after the fused operations, which of attention are only the neighbouring ones.
     ("attention", r"^(?!triton_).*(flash|fmha|fprop.*attn|attention|sdpa|attn_(fwd|kernel))"),
     # this project's
-    ("norm", r"rms_norm_(elements|hybrid|rows|staged|twice|unaligned)|adaln_|gate_residual_(elements|packs)"),
+    ("norm", r"rms_norm_(elements|narrow|rows|twice|unaligned)|adaln_|gate_residual_(elements|packs)"),
     ("norm", r"rope3d_(tokens|twice|table)|qk_norm_rope|\brope_|rotate_half"),
     ("activation", r"\bgated(_backward)?\b|swiglu|geglu"),
     # Inductor's: triton_poi_fused_…, triton_red_…, triton_per_…; templates are matrix products

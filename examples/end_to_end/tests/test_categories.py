@@ -31,7 +31,7 @@ NAMES = {
         "void qk_norm_rope3d_twice<__nv_bfloat16, 2048>(...)",
         "void rope3d_tokens<__nv_bfloat16, 64>(...)",
         "void rms_norm_rows_twice<__nv_bfloat16>(...)",
-        "void rms_norm_hybrid<__nv_bfloat16>(...)",
+        "void rms_norm_narrow<...>(...)",
         "triton_red_fused__to_copy_add_mean_mul_pow_rsqrt_3",
         "triton_poi_fused__to_copy_add_cat_cos_mul_neg_sin_7",
         "triton_red_fused__scaled_dot_product_flash_attention_add_mean_mul_pow_rsqrt_5",

@@ -1,7 +1,7 @@
 // Instantiates every layout of tuning.h for one element type.
 #pragma once
 #include "kernels.h"
-#include "rms_norm_staged.cuh"
+#include "rms_norm_narrow.cuh"
 #include "rms_norm_unaligned.cuh"
 
 namespace rmsnorm {
@@ -17,31 +17,19 @@ const void* twice_kernel(bool add) {
   return reinterpret_cast<const void*>(add ? rms_norm_rows_twice<T, N, true> : rms_norm_rows_twice<T, N, false>);
 }
 
-template <typename T, int E>
-const void* staged_kernel(const Layout& layout, bool add) {
-#define RMS_NORM_FIND(THREADS, ELEMENTS, LOAD)                                                \
-  if (layout.threads == THREADS && layout.packs == ELEMENTS)                                  \
-    return reinterpret_cast<const void*>(add ? rms_norm_staged<T, E, THREADS, ELEMENTS, true> \
-                                             : rms_norm_staged<T, E, THREADS, ELEMENTS, false>);
-  RMS_NORM_STAGED_LAYOUTS(RMS_NORM_FIND)
-#undef RMS_NORM_FIND
-  return nullptr;
-}
-
 template <typename T, int N, int TPR, int NV>
 const void* elements_kernel(bool add) {
   return reinterpret_cast<const void*>(add ? rms_norm_elements<T, N, TPR, NV, true> : rms_norm_elements<T, N, TPR, NV, false>);
 }
 
-template <typename T, int THREADS, int NV>
-const void* unaligned_kernel(bool add) {
-  if (!add) return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, false>);
-  if constexpr (is_of_add(THREADS, NV)) {
-    return reinterpret_cast<const void*>(rms_norm_unaligned<T, THREADS, NV, true>);
-  } else {
-    return nullptr;
+// The one of a kernel's two, alone and with residual add, if it is compiled.
+#define RMS_NORM_OF(KERNEL, T, THREADS, PACKS, ALONE, WITH_ADD)                                             \
+  if constexpr (WITH_ADD) {                                                                                 \
+    if (add) return reinterpret_cast<const void*>(KERNEL<T, THREADS, PACKS, true>);                         \
+  }                                                                                                         \
+  if constexpr (ALONE) {                                                                                    \
+    if (!add) return reinterpret_cast<const void*>(KERNEL<T, THREADS, PACKS, false>);                       \
   }
-}
 
 template <typename T>
 const void* find_kernel(const Layout& layout, int access, bool add) {
@@ -58,10 +46,6 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
     return rows_kernel<T, kMany, THREADS, PACKS, LOAD, FIRST>(add);
   RMS_NORM_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
-  if (layout.stream && access == kSize) return staged_kernel<T, 1>(layout, add);
-  if constexpr (kSize == 2) {
-    if (layout.stream && access == 4) return staged_kernel<T, 2>(layout, add);
-  }
 #define RMS_NORM_FIND(THREADS, ELEMENTS) \
   if (access == kSize && layout.threads == THREADS && layout.packs == ELEMENTS) return elements_kernel<T, 1, THREADS, ELEMENTS>(add);
   RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_FIND)
@@ -70,10 +54,19 @@ const void* find_kernel(const Layout& layout, int access, bool add) {
   if (access == 4 && layout.threads == THREADS && layout.packs == WORDS) return elements_kernel<T, 4 / kSize, THREADS, WORDS>(add);
   RMS_NORM_WORD_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
-#define RMS_NORM_FIND(THREADS, PACKS) \
-  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) return unaligned_kernel<T, THREADS, PACKS>(add);
+#define RMS_NORM_FIND(THREADS, PACKS, ALONE, WITH_ADD)                               \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) { \
+    RMS_NORM_OF(rms_norm_narrow, T, THREADS, PACKS, ALONE, WITH_ADD)                 \
+  }
+  RMS_NORM_NARROW_LAYOUTS(RMS_NORM_FIND)
+#undef RMS_NORM_FIND
+#define RMS_NORM_FIND(THREADS, PACKS, ALONE, WITH_ADD)                               \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS) { \
+    RMS_NORM_OF(rms_norm_unaligned, T, THREADS, PACKS, ALONE, WITH_ADD)              \
+  }
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_FIND)
 #undef RMS_NORM_FIND
+#undef RMS_NORM_OF
   return nullptr;
 }
 

@@ -73,14 +73,6 @@ int widest_access(const RowArguments& a, int size, bool add, int64_t bytes_moved
   return alike ? kUnaligned : size;
 }
 
-// Whether all rows of every tensor lie side by side from a multiple of 16 bytes on.
-bool without_gaps(const RowArguments& a, bool add) {
-  const Matrix matrices[] = {{a.out, a.out_stride}, {a.x, a.x_stride}, {a.sum, a.sum_stride}, {a.residual, a.residual_stride}};
-  for (int i = 0; i < (add ? 4 : 2); ++i)
-    if (matrices[i].stride != a.width || !divides(16, matrices[i].data)) return false;
-  return true;
-}
-
 cudaError_t sms_of_device(int& sms) {
   static OfDevice known;
   return known.get(sms, [](int device, int& found) {
@@ -103,27 +95,18 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
   const int64_t bytes = (add ? 4 : 2) * a.rows * a.width * size;
   int access = widest_access(a, size, add, bytes), arch = 0;
   if (const cudaError_t error = code_arch(kernel_of({512, 0, kCachedLoads}, size, false), arch)) return error;
-  const int64_t unit = access == kUnaligned ? 16 : access;
-  a.packs = (a.width * size + unit - 1) / unit;
+  a.packs = access == kUnaligned ? a.width * size / 16 + 1 : (a.width * size + access - 1) / access;
   const Tuning* tuning = find_rms_norm_tuning(arch, access, a.packs, bytes, a.rows, add);
   if (tuning == nullptr) return kNoCode;
-  Layout layout = tuning->layout;
+  const Layout& layout = tuning->layout;
   int threads = access == 4 && size == 2 && layout.packs != 0 && layout.threads <= 32 ? kWordThreads
                 : layout.threads < 128                                               ? 128
                                                                                      : layout.threads;
-  int rows_per_block = threads / layout.threads;
-  size_t shared = 0;
-  if (access == kUnaligned && layout.stream && !without_gaps(a, add)) layout.stream = false;
-  if (access == kUnaligned && layout.stream) {
-    const int row = static_cast<int>(a.width) * size, least = 16 / size;
-    rows_per_block = kStagedBytes / row < least ? least : kStagedBytes / row / least * least;
-    a.block_rows = rows_per_block, threads = kStagedThreads;
-    shared = static_cast<size_t>(add ? 2 : 1) * rows_per_block * row;
-    access = row % 4 == 0 ? 4 : size;
-  } else if (access == kUnaligned && is_by_elements(layout)) {
+  const int rows_per_block = threads / layout.threads;
+  if (access == kUnaligned && is_by_elements(layout)) {
     access = size, a.packs = a.width;
   } else if (access == kUnaligned && rows_per_block == 1) {
-    threads = static_cast<int>((a.packs + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
+    threads = static_cast<int>((a.packs - 1 + 32 * layout.packs - 1) / (32 * layout.packs)) * 32;
     int sms = 0;
     if (const cudaError_t error = sms_of_device(sms)) return error;
     a.ahead = sms * (layout.threads / threads);  // the layout's threads are what an SM has registers for
@@ -137,7 +120,7 @@ int launch(RowArguments a, int type, bool add, cudaStream_t stream) {
     a.rows = rows - done < most ? rows - done : most;
     void* parameters[] = {&a};
     const dim3 grid(static_cast<unsigned>((a.rows + rows_per_block - 1) / rows_per_block));
-    if (const cudaError_t error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, shared, stream))) return error;
+    if (const cudaError_t error = cleared(launch_dependent(kernel, arch, grid, threads, parameters, 0, stream))) return error;
     if (done + most < rows) advance(a, most, size);
   }
   return cudaSuccess;

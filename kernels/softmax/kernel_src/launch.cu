@@ -70,11 +70,13 @@ int check(int64_t rows, std::initializer_list<Vector> vectors) {
 
 bool is_share(float smoothing) { return smoothing >= 0.0f && smoothing <= 1.0f; }
 
-// Whether every row of the one lies as the row of the other does relative to 16 bytes.
-bool aligned_alike(const Matrix& one, const Matrix& other, int64_t rows, int size) {
+// What a launch's rows are, of which the one matrix is read and the other written.
+Rows kind_of(const Matrix& one, const Matrix& other, int64_t rows, int64_t width, int size) {
   const auto past = [&](const Matrix& m) { return reinterpret_cast<uintptr_t>(m.data) % 16; };
   // One row has no next one, and its stride may be anything.
-  return past(one) == past(other) && (rows == 1 || (one.stride - other.stride) * size % 16 == 0);
+  const bool alike = past(one) == past(other) && (rows == 1 || (one.stride - other.stride) * size % 16 == 0);
+  const bool whole = past(one) == 0 && width * size % 16 == 0 && (rows == 1 || one.stride * size % 16 == 0);
+  return !alike ? kNarrow : whole ? kWhole : kWide;
 }
 
 void advance(SoftmaxArguments& a, int64_t rows, int64_t size) {
@@ -96,14 +98,15 @@ void set_pieces(SoftmaxArguments&, int64_t) {}
 void set_pieces(CrossEntropyArguments& a, int64_t pieces) { a.pieces = static_cast<int>(pieces); }
 
 template <typename Arguments>
-int launch(Arguments a, Operation operation, int64_t width, int type, bool wide, cudaStream_t stream) {
+int launch(Arguments a, Operation operation, int64_t width, int type, Rows kind, cudaStream_t stream) {
+  const bool wide = kind != kNarrow;
   const auto kernel_of = type == kF32 ? softmax_kernel_f32 : type == kF16 ? softmax_kernel_f16 : softmax_kernel_bf16;
   const int size = type == kF32 ? 4 : 2, elements = wide ? 16 / size : 1;
   int arch = 0;
   if (const cudaError_t error = code_arch(kernel_of(kCrossEntropy, {512, 0}, true), arch)) return error;
   // As many as an aligned row has; one that is not has no more.
   const int64_t packs = width / elements;
-  const Tuning* tuning = find_softmax_tuning(arch, operation, wide, packs, [&](const Tuning& few) {
+  const Tuning* tuning = find_softmax_tuning(arch, operation, kind, packs, [&](const Tuning& few) {
     static OfDevice known[3][std::size(kTuning)];
     const Layout& l = few.layout;
     const int block = block_of(l);
@@ -161,8 +164,9 @@ extern "C" int softmax_launch(void* out, const void* x, int64_t rows, int64_t wi
   a.rows = rows, a.width = static_cast<int>(width);
   a.out_stride = out_stride, a.x_stride = x_stride;
   a.log2_scale = static_cast<float>(scale * 1.4426950408889634);
-  const bool wide = aligned_alike(to, from, rows, dtype == kF32 ? 4 : 2);
-  return launch(a, kSoftmax, width, dtype, wide, static_cast<cudaStream_t>(stream));
+  const Rows kind = kind_of(to, from, rows, width, size_of(dtype));
+  a.whole = kind == kWhole;
+  return launch(a, kSoftmax, width, dtype, kind, static_cast<cudaStream_t>(stream));
 }
 
 // loss [rows] and lse [rows], in f32, of logits [rows, classes] and targets [rows]: loss as torch's cross_entropy has it
@@ -181,7 +185,7 @@ extern "C" int cross_entropy_launch(float* loss, float* lse, const void* logits,
   a.rows = rows, a.classes = static_cast<int>(classes);
   a.logits_stride = logits_stride;
   a.ignore_index = ignore_index, a.smoothing = label_smoothing;
-  return launch(a, kCrossEntropy, classes, dtype, true, static_cast<cudaStream_t>(stream));
+  return launch(a, kCrossEntropy, classes, dtype, kWide, static_cast<cudaStream_t>(stream));
 }
 
 // dlogits [rows, classes] of dloss [rows] and of what cross_entropy_launch was given and wrote to lse. A target of
@@ -202,8 +206,8 @@ extern "C" int cross_entropy_backward_launch(void* dlogits, const void* logits, 
   a.dlogits_stride = dlogits_stride, a.logits_stride = logits_stride;
   a.ignore_index = ignore_index, a.smoothing = label_smoothing;
   a.share = label_smoothing / static_cast<float>(classes);
-  const bool wide = aligned_alike(to, from, rows, dtype == kF32 ? 4 : 2);
-  return launch(a, kCrossEntropyBackward, classes, dtype, wide, static_cast<cudaStream_t>(stream));
+  const Rows kind = kind_of(to, from, rows, classes, size_of(dtype));
+  return launch(a, kCrossEntropyBackward, classes, dtype, kind, static_cast<cudaStream_t>(stream));
 }
 
 // What a launcher's return value means.

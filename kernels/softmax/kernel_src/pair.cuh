@@ -21,14 +21,21 @@ constexpr Pair kNoPair = {-3.402823466e+38f, 0.0f};
 
 // Over LANES neighbours of a warp, a power of two; each of them gets it.
 template <int LANES>
+__device__ __forceinline__ float lanes_max(float v) {
+#pragma unroll
+  for (int d = LANES / 2; d > 0; d /= 2) v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d));
+  return v;
+}
+template <int LANES>
+__device__ __forceinline__ float lanes_sum(float v) {
+#pragma unroll
+  for (int d = LANES / 2; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+  return v;
+}
+template <int LANES>
 __device__ __forceinline__ Pair warp_pair(Pair p, float c) {
-  float max = p.max;
-#pragma unroll
-  for (int d = LANES / 2; d > 0; d /= 2) max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, d));
-  float sum = p.sum * exp2_fast((p.max - max) * c);
-#pragma unroll
-  for (int d = LANES / 2; d > 0; d /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, d);
-  return {max, sum};
+  const float max = lanes_max<LANES>(p.max);
+  return {max, lanes_sum<LANES>(p.sum * exp2_fast((p.max - max) * c))};
 }
 
 // Over the threads of a row: TPR neighbours, a power of two up to 64, or all of a block of whole warps, up to TPR. All

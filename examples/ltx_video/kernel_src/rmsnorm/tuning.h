@@ -18,7 +18,7 @@ struct Layout {
   int threads;
   int packs;    // accesses that each holds in registers, of unaligned rows of one element where they are 8 or more; 0: the row is
                 // read twice, any number of warps up to 16
-  bool stream;  // loads leave no line in L1; of unaligned rows: they come into shared memory, if they have no gaps
+  bool stream;  // loads leave no line in L1
 };
 
 // What is compiled for accesses of 16 bytes: X(threads, packs, load, first), where code of the architecture `first`
@@ -52,31 +52,27 @@ struct Layout {
   X(512, 4, kCached, 75)    \
   X(512, 8, kCached, 75)    \
   X(1024, 8, kCached, 75)
-// What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads,
-// packs), and for narrow ones X(threads, elements). Where tensors differ in that, rows are read twice, by elements.
-#define RMS_NORM_UNALIGNED_LAYOUTS(X) X(16, 1) X(16, 2) X(16, 3) X(32, 2) X(32, 3) X(32, 4) X(512, 4) X(1024, 2)
-// Whether such a layout is compiled with residual add, too: of more packs fp32 would spill on sm_89, and of several rows a block on sm_100.
-constexpr bool is_of_add(int threads, int packs) { return packs <= (threads < 128 ? 3 : 2); }
+// What is compiled for rows that begin or end between multiples of 16 bytes, at the same place in all tensors: X(threads, packs, alone,
+// with residual add), of narrow rows with the weight in shared memory, and X(threads, elements). Where tensors differ in that, rows are
+// read twice, by elements. With residual add fp32 would spill for more packs on sm_89, and for several rows a block on sm_100.
+#define RMS_NORM_NARROW_LAYOUTS(X) X(8, 1, true, true) X(8, 2, true, false) X(8, 3, true, false) X(16, 2, true, false)
+#define RMS_NORM_UNALIGNED_LAYOUTS(X)                                                                 \
+  X(16, 1, false, true) X(16, 2, false, true) X(16, 3, true, true) X(32, 2, true, true) X(32, 3, true, true) \
+  X(32, 4, true, false) X(512, 4, true, false) X(1024, 2, true, true)
 #define RMS_NORM_ELEMENT_LAYOUTS(X) X(16, 8) X(16, 16) X(32, 8) X(32, 24) X(64, 16)
 // What is compiled for accesses of 4 bytes: X(threads, words).
 #define RMS_NORM_WORD_LAYOUTS(X) \
   X(8, 4) X(32, 8) X(32, 16) X(64, 8) X(128, 8) X(128, 16) X(256, 8) X(256, 12) X(256, 16) X(512, 8) X(512, 16)
 constexpr int kWordThreads = 256;  // a block of those rows of 16-bit elements that a warp or less shares
-// What is compiled for narrow rows without gaps: X(threads, elements, load). Rows with gaps have the element layout of the same
-// numbers.
-#define RMS_NORM_STAGED_LAYOUTS(X) X(16, 8, kStream) X(16, 16, kStream)
-constexpr int kStagedThreads = 128;   // a block
-constexpr int kStagedBytes = 16384;  // of x that a block has, where its fewest rows are not more
-constexpr int kStagedFirst = 90;      // the first architecture that uses these layouts
 
 struct Tuning {
   int arch;           // of the compiled code: this one and later ones
   int access;         // 16 bytes, 4, kUnaligned, or 2 for an element of as many
-  int64_t packs;      // accesses a row, at most
+  int64_t packs;      // accesses a row, at most; kUnaligned: one more than an aligned row has of whole packs
   int64_t megabytes;  // moved in all, at least
   Layout layout;
   int64_t most_rows = INT64_MAX;
-  int add = 0;  // kAlone or kWithAdd: not for the other
+  int add = 0;  // kAlone or kWithAdd: not for the other, as a row of kUnaligned is not for the one that its layout lacks
 };
 constexpr int kAlone = -1, kWithAdd = 1;
 
@@ -146,40 +142,41 @@ constexpr Tuning kTuning[] = {
     {75, 16, 8192, 0, {1024, 8, kCachedLoads}},  // 64 registers x 1024 threads: one row an SM
     {75, 16, kAnyWidth, 0, {512, 0, kCachedLoads}},
 
-    // Many narrow rows without gaps, from the H100 on. Measured, bf16, % of a copy, in brackets accesses of one element: 323630 x
-    // 118 99 (86), 400000 x 149 97 (89), 300000 x 217 98 (93), 200000 x 193 94 (86); but 40000 x 118 75 (77), and rows of 519
-    // with 32 x 24 90 (94).
-    {90, kUnaligned, 16, 32, {16, 8, kStreamLoads}},
-    {90, kUnaligned, 32, 32, {16, 16, kStreamLoads}},
-
     // All cards. H200, bf16, us of 80 MB, with residual add 160, whose copies take 19.7 and 39.3. By words (before, by elements or
     // 16 bytes): 302 columns 21.5 (26.3), 502 21.3 (24.3), 582 21.2 (24.4), 2404 21.1 (23.7), 4198 22.5 (25.8), 7004 21.4 (31.1), 12002
     // 24.6 (37.3); with add 302 41.2 (49.8), 582 41.5 (46.6), 12002 42.8 (48.4), but 3002 42.4 (41.2). Fewer bytes have more threads a
     // row: 1996 x 1002 128 x 8 3.4 (32 x 16 4.1, before 4.6), 666 x 3002 with add 256 x 8 5.8 (128 x 16 7.2, before 6.0). Of 33 to 128
-    // words shared memory is faster: 118 columns 21.0 (26.3 by words). Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5),
+    // words 16 bytes are faster. Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5),
     // 15147 24.7 (34.9); with add 735 1024 x 2 42.5 (32 x 24 46.8); but 203 x 9805 512 x 4 5.6 (1024 x 2 4.5).
     // By 16 bytes, several rows a block, us of 96 MB: 261 columns 26.7 (by 32 x 24 elements 33.2), 333 26.7 (30.9), 771 26.0 (64 x 16
-    // 29.6), and of 250 MB 333 67 (80); with residual add 65 33.9 (through shared memory 40.3), 131 26.3 (36.6), 333 27.1 (30.5), 601 26.1
-    // (27.8). Narrower ones alone have too few packs a row: 101 38 (27.7). Of 2 MB those of more threads a row take less.
-    {75, kUnaligned, 16, 5, {16, 1, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 32, 5, {16, 2, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 48, 5, {16, 3, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 64, 5, {32, 2, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 96, 5, {32, 3, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 48, 32, {16, 3, kCachedLoads}},
-    {75, kUnaligned, 64, 32, {32, 2, kCachedLoads}},
-    {75, kUnaligned, 96, 32, {32, 3, kCachedLoads}},
+    // 29.6), and of 250 MB 333 67 (80); with residual add 131 26.3 (36.6), 333 27.1 (30.5), 601 26.1 (27.8). Of 2 MB those of more
+    // threads a row take less. With the weight in shared memory (before, with the rows there, an element a thread): 65 31.8 (35.1), 71
+    // 27.8 (33.1), 131 27.7 (33.4), 157 27.4 (29.9), 201 27.1 (30.1), 255 26.5 (28.0), but 101 28.5 (27.9) and 118 26.5 (25.1); of 20 MB
+    // 101 8.0 (9.0), 134 7.7 (8.7); with residual add 71 26.7 (16 x 1 some 33).
+    {75, kUnaligned, 9, 16, {8, 1, kCachedLoads}},
+    {75, kUnaligned, 9, 10, {8, 1, kCachedLoads}, kAnyRows, kAlone},
+    {75, kUnaligned, 17, 5, {16, 1, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 33, 5, {16, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 17, 16, {8, 2, kCachedLoads}},
+    {75, kUnaligned, 25, 16, {8, 3, kCachedLoads}},
+    {75, kUnaligned, 33, 32, {16, 2, kCachedLoads}},
+    {75, kUnaligned, 49, 5, {16, 3, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 65, 5, {32, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 97, 5, {32, 3, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 49, 32, {16, 3, kCachedLoads}},
+    {75, kUnaligned, 65, 32, {32, 2, kCachedLoads}},
+    {75, kUnaligned, 97, 32, {32, 3, kCachedLoads}},
     {75, kUnaligned, 16, 0, {16, 8, kCachedLoads}},
     {75, kUnaligned, 24, 0, {16, 16, kCachedLoads}},
     {75, kUnaligned, 32, 0, {32, 8, kCachedLoads}},
     {75, kUnaligned, 72, 0, {32, 24, kCachedLoads}},
-    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}, kAnyRows, kWithAdd},
-    {75, kUnaligned, 128, 32, {32, 4, kCachedLoads}},
+    {75, kUnaligned, 2049, 0, {1024, 2, kCachedLoads}, kAnyRows, kWithAdd},
+    {75, kUnaligned, 129, 32, {32, 4, kCachedLoads}},
     {75, kUnaligned, 96, 0, {32, 24, kCachedLoads}},
     {75, kUnaligned, 128, 0, {64, 16, kCachedLoads}},
-    {75, kUnaligned, 768, 0, {1024, 2, kCachedLoads}},
-    {75, kUnaligned, 2048, 20, {512, 4, kCachedLoads}},
-    {75, kUnaligned, 2048, 0, {1024, 2, kCachedLoads}},
+    {75, kUnaligned, 769, 0, {1024, 2, kCachedLoads}},
+    {75, kUnaligned, 2049, 20, {512, 4, kCachedLoads}},
+    {75, kUnaligned, 2049, 0, {1024, 2, kCachedLoads}},
     {75, kUnaligned, kAnyWidth, 0, {512, 0, kCachedLoads}},
     {75, 4, 32, 0, {8, 4, kCachedLoads}},
     {75, 4, 192, 0, {32, 8, kCachedLoads}},
@@ -208,18 +205,7 @@ constexpr bool is_by_words(int size, int64_t words, bool alike, int64_t bytes) {
   return !alike || (size == 2 && (words <= 32 || (words > 128 && !half)));
 }
 
-// The row for code of `arch`; null where there is none, which is below the oldest.
-constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows, bool add) {
-  for (const Tuning& row : kTuning) {
-    if (row.arch <= arch && row.access == access && packs <= row.packs && bytes >= row.megabytes * 1000000 &&
-        rows <= row.most_rows && (row.add == 0 || (row.add == kWithAdd) == add)) {
-      return &row;
-    }
-  }
-  return nullptr;
-}
-
-constexpr bool is_compiled(const Layout& layout, int arch, int access) {
+constexpr bool is_compiled(const Layout& layout, int arch, int access, bool add) {
   if (layout.packs == 0) return layout.threads >= 128 && layout.threads <= 512 && layout.threads % 32 == 0 && !layout.stream;
   constexpr bool kCached = kCachedLoads, kStream = kStreamLoads;
 #define RMS_NORM_SAME(THREADS, PACKS, STREAM, FIRST)                                 \
@@ -229,34 +215,46 @@ constexpr bool is_compiled(const Layout& layout, int arch, int access) {
     RMS_NORM_LAYOUTS(RMS_NORM_SAME)
   }
 #undef RMS_NORM_SAME
-#define RMS_NORM_SAME(THREADS, PACKS) \
-  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS && !layout.stream) return true;
+#define RMS_NORM_SAME(THREADS, PACKS, ALONE, WITH_ADD)                                                                                \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == PACKS && !layout.stream && (add ? WITH_ADD : ALONE)) return true;
+  RMS_NORM_NARROW_LAYOUTS(RMS_NORM_SAME)
   RMS_NORM_UNALIGNED_LAYOUTS(RMS_NORM_SAME)
+#undef RMS_NORM_SAME
+#define RMS_NORM_SAME(THREADS, ELEMENTS) \
+  if (access == kUnaligned && layout.threads == THREADS && layout.packs == ELEMENTS && !layout.stream) return true;
   RMS_NORM_ELEMENT_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
 #define RMS_NORM_SAME(THREADS, WORDS) \
   if (access == 4 && layout.threads == THREADS && layout.packs == WORDS && !layout.stream) return true;
   RMS_NORM_WORD_LAYOUTS(RMS_NORM_SAME)
 #undef RMS_NORM_SAME
-#define RMS_NORM_SAME(THREADS, ELEMENTS, STREAM)                                                                 \
-  if (access == kUnaligned && layout.threads == THREADS && layout.packs == ELEMENTS && layout.stream == STREAM) \
-    return arch >= kStagedFirst;
-  RMS_NORM_STAGED_LAYOUTS(RMS_NORM_SAME)
-#undef RMS_NORM_SAME
   return false;
+}
+
+// The row for code of `arch`; null where there is none, which is below the oldest.
+constexpr const Tuning* find_rms_norm_tuning(int arch, int access, int64_t packs, int64_t bytes, int64_t rows, bool add) {
+  for (const Tuning& row : kTuning) {
+    if (row.arch <= arch && row.access == access && packs <= row.packs && bytes >= row.megabytes * 1000000 &&
+        rows <= row.most_rows && (row.add == 0 || (row.add == kWithAdd) == add) &&
+        (access != kUnaligned || is_compiled(row.layout, arch, access, add))) {
+      return &row;
+    }
+  }
+  return nullptr;
 }
 
 constexpr bool table_is_sound() {
   for (const Tuning& row : kTuning) {
     const Layout& l = row.layout;
-    if (!is_compiled(l, row.arch, row.access)) return false;
-    const Tuning* of_add = find_rms_norm_tuning(kNewest, row.access, row.packs, INT64_MAX, row.most_rows, true);
-    if (row.access == kUnaligned && of_add->layout.threads >= 128 && !is_of_add(of_add->layout.threads, of_add->layout.packs)) return false;
-    const int elements = row.access == kUnaligned && is_by_elements(l) ? 8 : 1;  // an access of 16 bytes, at most
-    if (l.packs > 0 && static_cast<int64_t>(l.threads) * l.packs < row.packs * elements) return false;
+    if (!is_compiled(l, row.arch, row.access, false) && !is_compiled(l, row.arch, row.access, true)) return false;
+    if (l.packs == 0) continue;
+    const int64_t whole = row.access == kUnaligned ? row.packs - 1 : row.packs;
+    const int64_t needed = row.access == kUnaligned && is_by_elements(l) ? 8 * row.packs - 1 : whole;  // 8: elements a pack, at most
+    if (static_cast<int64_t>(l.threads) * l.packs < needed) return false;
   }
   for (const int access : {16, kUnaligned, 4, 2})  // every launch finds a row
-    if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0, kAnyRows, false) == nullptr) return false;
+    for (const bool add : {false, true})
+      if (find_rms_norm_tuning(kOldest, access, kAnyWidth, 0, kAnyRows, add) == nullptr) return false;
   return true;
 }
 static_assert(table_is_sound(), "a row of the tuning table names a layout that is not compiled or is too narrow");

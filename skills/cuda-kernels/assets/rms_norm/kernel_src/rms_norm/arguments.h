@@ -16,7 +16,6 @@ struct RowArguments {
   float inverse_width;  // 1 / width
   float eps;
   float weight_offset;
-  int block_rows;  // of rms_norm_staged
   int ahead;       // of rms_norm_unaligned: rows from that of a block to the one which its SM takes next
   int round_first;  // round norm(x) to T before it is multiplied by weight, as transformers' Llama and Qwen modules do
 };

@@ -10,6 +10,7 @@ struct SoftmaxArguments {
   int64_t rows;
   int width;
   int64_t out_stride, x_stride;  // elements from row to row
+  int whole;                     // rows begin at multiples of 16 bytes, and are whole numbers of them
   float log2_scale;              // scale * log2(e): the exponentials are powers of two
 };
 

@@ -4,11 +4,15 @@
 // TPR threads of each of a cluster's CL blocks share it, and each holds NV packs of N elements. A block that has a row
 // alone, up to 4 packs a thread, has as many warps as the row needs, up to TPR threads. A position of -infinity
 // gives 0; a row of nothing else gives NaN, as torch does. out may be x.
+//
+// Rows of one warp or less are limited by instructions before they are limited by memory: their maximum is found two elements at a
+// time, an exponent is one operation, and rows of whole packs skip what others have beside their packs.
 #pragma once
 #include "arch.h"
 #include "arguments.h"
 #include "cluster_pair.cuh"
 #include "dependent.cuh"
+#include "largest.cuh"
 #include "pack.cuh"
 #include "pair.cuh"
 #include "reduce.cuh"
@@ -16,16 +20,6 @@
 
 namespace softmax {
 using namespace common;
-
-// The larger of max and the pack's elements times `sign`.
-template <bool UP, typename T, int N>
-__device__ __forceinline__ float pack_max(const Pack<T, N>& pack, float sign, float max) {
-  float f[N];
-  unpack(pack, f);
-#pragma unroll
-  for (int j = 0; j < N; ++j) max = fmaxf(max, UP ? f[j] : f[j] * sign);
-  return max;
-}
 
 // f becomes 2^(c * (sign * f - top)). The difference first: a product alone may be beyond fp32, where masks are its least number.
 template <bool UP, int N>
@@ -59,7 +53,8 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   // that is no constant takes registers that there are not.
   const int step = kRows > 1 || NV > 4 ? TPR * CL : blockDim.x;
   constexpr int kEdges = (2 * (N - 1) + TPR - 1) / TPR;  // elements outside the packs a thread, at most
-  constexpr bool kOnce = NV * N <= KEPT;
+  constexpr bool kOnce = NV * N <= KEPT, kOneWarp = TPR <= 32;
+  static_assert(kOnce || !kOneWarp, "exponents that are had in one operation are not had again");
   __shared__ float2 scratch[32];
   __shared__ ClusterPairs cluster_pairs;
   if constexpr (CL > 1) begin_cluster<CL>(cluster_pairs);
@@ -70,80 +65,92 @@ __global__ void __launch_bounds__(kBlockThreads<TPR>, kBlocksAtLeast<T, NV>) sof
   const int64_t row = kRows == 1 ? blockIdx.x / CL : static_cast<int64_t>(blockIdx.x) * kRows + threadIdx.x / TPR;
   const T* x_row = static_cast<const T*>(a.x) + row * a.x_stride;
   T* out_row = static_cast<T*>(a.out) + row * a.out_stride;
-  const Span<N> span = span_of<N>(x_row, kRows == 1 || row < a.rows ? a.width : 0);
+  const int width = kRows == 1 || row < a.rows ? a.width : 0;
+  const bool whole = TPR <= 64 && a.whole != 0;  // wider rows have no registers for it
+  const Span<N> span = whole ? Span<N>{0, width / N, 0} : span_of<N>(x_row, width);
   // From here on the first pack is this thread's. What is left of them is not above zero behind the last row either.
   const int left = span.packs - first, edges = span.edges - first;
-  int edge[kEdges];
-#pragma unroll
-  for (int e = 0; e < kEdges; ++e) edge[e] = span.edge(first + e * TPR);
   const int64_t begin = span.head + static_cast<int64_t>(first) * N;
+  const auto each_pack = [&](auto f) {
+#pragma unroll
+    for (int v = 0; v < NV; ++v)
+      if (v * step < left) f(v);
+  };
+  const auto each_edge = [&](auto f) {
+    if (whole) return;
+#pragma unroll
+    for (int e = 0; e < kEdges; ++e)
+      if (e * TPR < edges) f(e);
+  };
 
   // Every load before the first use.
   Pack<T, N> x[NV];
   Pack<T, 1> x_edge[kEdges];
-#pragma unroll
-  for (int v = 0; v < NV; ++v)
-    if (v * step < left) load<kCached>(x[v], x_row + begin, v * step);
-#pragma unroll
-  for (int e = 0; e < kEdges; ++e)
-    if (e * TPR < edges) load<kCached>(x_edge[e], x_row, edge[e]);
+  each_pack([&](int v) { load<kCached>(x[v], x_row + begin, v * step); });
+  each_edge([&](int e) { load<kCached>(x_edge[e], x_row, span.edge(first + e * TPR)); });
 
-  // This thread's maximum, and its sum relative to that.
+  // The maximum of a warp's row, or of this thread's part of a wider one.
   const Scale scale = scale_of(a.log2_scale);
-  float f[kOnce ? NV : 1][N], f_edge[kEdges][1];
-  Pair p = kNoPair;
+  Largest<T> largest(scale.sign);
+  each_pack([&](int v) { largest.add(x[v]); });
+  each_edge([&](int e) { largest.add(x_edge[e]); });
+  const float top = kOneWarp ? lanes_max<TPR>(largest.get()) : largest.get();
+
+  // The exponentials relative to that, and their sum.
+  float f[kOnce ? NV : 1][N], f_edge[kEdges][1], sum = 0.0f;
+  const auto of_difference = [&](auto& e) { exponentials<false>(e, scale, top); };
+  // The rounding of `offset` is in each of a row's exponents, so it divides out; one of 2^20 is up to 2^-4.
+  const float offset = top * scale.c;
+  const bool small = kOneWarp && fabsf(offset) < 1048576.0f;
+  const auto at_once = [&](auto& e) {
 #pragma unroll
-  for (int v = 0; v < NV; ++v)
-    if (v * step < left) p.max = pack_max<false>(x[v], scale.sign, p.max);
-#pragma unroll
-  for (int e = 0; e < kEdges; ++e)
-    if (e * TPR < edges) p.max = pack_max<false>(x_edge[e], scale.sign, p.max);
-  const float own = p.max;
-#pragma unroll
-  for (int v = 0; v < NV; ++v) {
-    if (v * step < left) {
+    for (float& one : e) one = exp2_fast(fmaf(one, a.log2_scale, -offset));
+  };
+  const auto add_all = [&](auto exponential) {
+    each_pack([&](int v) {
       keep_packed(x[v]);
       unpack(x[v], f[kOnce ? v : 0]);
-      exponentials<false>(f[kOnce ? v : 0], scale, own);
-      p.sum += sum_of(f[kOnce ? v : 0]);
-    }
-  }
-#pragma unroll
-  for (int e = 0; e < kEdges; ++e) {
-    if (e * TPR < edges) {
+      exponential(f[kOnce ? v : 0]);
+      sum += sum_of(f[kOnce ? v : 0]);
+    });
+    each_edge([&](int e) {
       unpack(x_edge[e], f_edge[e]);
-      exponentials<false>(f_edge[e], scale, own);
-      p.sum += f_edge[e][0];
-    }
+      exponential(f_edge[e]);
+      sum += f_edge[e][0];
+    });
+  };
+  if (small) {
+    add_all(at_once);
+  } else {
+    add_all(of_difference);
   }
-  p = row_pair<TPR>(p, scale.c, scratch);
-  if constexpr (CL > 1) p = cluster_pair<CL>(p, scale.c, cluster_pairs, rank);
 
-  // From this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
+  // Of a wider row: from this thread's maximum to the row's. A sum of 0 is a row of -infinity: 0 times infinity is NaN.
+  Pair p = {top, sum};
+  if constexpr (kOneWarp) {
+    p.sum = lanes_sum<TPR>(sum);
+  } else {
+    p = row_pair<TPR>(p, scale.c, scratch);
+    if constexpr (CL > 1) p = cluster_pair<CL>(p, scale.c, cluster_pairs, rank);
+  }
   const float inverse = 1.0f / p.sum;
-  const float factor = exp2_fast((own - p.max) * scale.c) * inverse;
-#pragma unroll
-  for (int v = 0; v < NV; ++v) {
-    if (v * step < left) {
-      if constexpr (!kOnce) {
-        keep_packed(x[v]);
-        unpack(x[v], f[0]);
-        exponentials<false>(f[0], scale, p.max);
-      }
-#pragma unroll
-      for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
-      repack(x[v], f[kOnce ? v : 0]);
-      store(out_row + begin, v * step, x[v]);
+  const float factor = kOneWarp ? inverse : exp2_fast((top - p.max) * scale.c) * inverse;
+  each_pack([&](int v) {
+    if constexpr (!kOnce) {
+      keep_packed(x[v]);
+      unpack(x[v], f[0]);
+      exponentials<false>(f[0], scale, p.max);
     }
-  }
 #pragma unroll
-  for (int e = 0; e < kEdges; ++e) {
-    if (e * TPR < edges) {
-      f_edge[e][0] *= factor;
-      repack(x_edge[e], f_edge[e]);
-      store(out_row, edge[e], x_edge[e]);
-    }
-  }
+    for (int j = 0; j < N; ++j) f[kOnce ? v : 0][j] *= kOnce ? factor : inverse;
+    repack(x[v], f[kOnce ? v : 0]);
+    store(out_row + begin, v * step, x[v]);
+  });
+  each_edge([&](int e) {
+    f_edge[e][0] *= factor;
+    repack(x_edge[e], f_edge[e]);
+    store(out_row, span.edge(first + e * TPR), x_edge[e]);
+  });
 }
 
 // Adds the exponentials of up to G packs, TPR apart, of which `left` are there, and calls also(f) with the elements of

@@ -26,8 +26,9 @@ struct Layout {
 #define SOFTMAX_LAYOUTS(X)      \
   X(4, 2, 1, 32, 75, kNewest)   \
   X(4, 3, 1, 32, 75, kNewest)   \
-  X(4, 4, 1, 32, 75, kNewest)   \
-  X(8, 3, 1, 16, 75, kNewest)   \
+  X(8, 1, 1, 32, 75, kNewest)   \
+  X(8, 2, 1, 32, 75, kNewest)   \
+  X(8, 3, 1, 32, 75, kNewest)   \
   X(8, 4, 1, 32, 75, kNewest)   \
   X(16, 1, 1, 32, 90, kNewest)  \
   X(16, 3, 1, 32, 75, kNewest)  \
@@ -49,33 +50,43 @@ struct Layout {
   X(512, 8, 8, 32, 90, kNewest) \
   X(1024, 8, 8, 32, 90, kNewest)
 
+// What a launch's rows let accesses be: of 16 bytes; the same, where rows also begin at multiples of 16 bytes and are whole numbers of
+// them; of one element, where two tensors' rows are not aligned alike.
+enum Rows : int { kWide = 1, kWhole = 2, kNarrow = 3 };
+
 struct Tuning {
   int arch;  // of the compiled code: this one and later ones
   Operation operation;
-  bool wide;      // accesses of 16 bytes; else of one element, where two tensors' rows are not aligned alike
+  Rows kind;      // kWide: whole ones too
   bool few;       // for no more rows than the card holds at once in blocks, or clusters, of the layout
   int64_t packs;  // accesses a row, at most
   Layout layout;
 };
 
 constexpr int64_t kAny = INT64_MAX;
-constexpr bool kWide = true, kNarrow = false, kFew = true, kMany = false;
+constexpr bool kFew = true, kMany = false;
 
 constexpr Tuning kTuning[] = {
     // Rows that a block holds: 98 to 99.6 % of a copy of the same bytes on an H100, 92 % for 128 columns. Softmax's
     // arithmetic, two exponentials an element at most, is under half of what an SM does in the time that memory takes:
     // 16 exponentials a clock on 132 SMs at 1.7 GHz are 3.6e12 a second, and 3.35 TB/s bring and take 0.8e12 elements.
-    // One warp or less a row: no barrier. A warp issues some 190 instructions and 90 a pack, and at the memory's rate an SM has
-    // 300 for 512 bytes read: few threads a row, with up to four packs each. Where all rows are on the card at once, the
-    // time that one of them takes counts: more threads.
+    // One warp or less a row: no barrier. At the memory's rate an SM has 300 instructions for 512 bytes read, which is what limits: few
+    // threads a row, with up to four packs each. Where all rows are on the card at once, the time that one of them takes counts: more
+    // threads.
     {90, kSoftmax, kWide, kFew, 16, {16, 1}},
     {90, kSoftmax, kWide, kFew, 64, {32, 4}},
     // H200, us (four packs a thread, or what is said): 561224 x 139 84.2 (92.0), 588235 x 136 83.6 (88.7), 833333 x 96 76.0 (78.7),
     // 250000 x 320 77.4 (80.7), 125000 x 640 77.2 (80.7), 69444 x 1152 77.2 (128 x 2 85.4), 29838 x 1576 47.4 (128 x 2 49.4), 500 x
     // 5120 4.6 (256 x 4 5.3). Exponentials computed again leave room for more blocks: 1442 x 13376 21.0 (kept 23.3).
-    {75, kSoftmax, kWide, kMany, 8, {4, 2}},
-    {75, kSoftmax, kWide, kMany, 12, {4, 3}},
-    {75, kSoftmax, kWide, kMany, 16, {4, 4}},  // heads, routers
+    // H200, us of 96 MB (each thread with a maximum of its own, elements one at a time): 136 columns 24.9 (26.7), 264 25.2 (27.1), 520
+    // 25.2 (27.3), 131 by 8 x 2 25.7 (4 x 4 30.8), 101 26.9 (4 x 3 29.6), 65 by 8 x 1 29.9 (4 x 2 32.2), 2600 by 256 x 4 24.8 (256 x 2
+    // 26.3). Rows of 9 and 10 packs: 4 x 3 25.7 (8 x 2 27.5).
+    {75, kSoftmax, kWhole, kMany, 8, {4, 2}},
+    {75, kSoftmax, kWhole, kMany, 12, {4, 3}},
+    {75, kSoftmax, kWide, kMany, 5, {4, 2}},
+    {75, kSoftmax, kWide, kMany, 8, {8, 1}},
+    {75, kSoftmax, kWide, kMany, 10, {4, 3}},
+    {75, kSoftmax, kWide, kMany, 16, {8, 2}},  // heads, routers
     {75, kSoftmax, kWide, kMany, 24, {8, 3}},
     {75, kSoftmax, kWide, kMany, 32, {8, 4}},
     {75, kSoftmax, kWide, kMany, 48, {16, 3}},
@@ -86,6 +97,7 @@ constexpr Tuning kTuning[] = {
     {75, kSoftmax, kWide, kMany, 192, {128, 2}},
     {75, kSoftmax, kWide, kMany, 224, {64, 4}},
     {75, kSoftmax, kWide, kMany, 256, {128, 2}},  // many small blocks overlap one row's stores with another's loads
+    {75, kSoftmax, kWide, kMany, 384, {256, 4}},
     {75, kSoftmax, kWide, kMany, 512, {256, 2}},
     {90, kSoftmax, kWide, kFew, 1024, {512, 2}},
     {75, kSoftmax, kWide, kMany, 1024, {256, 4}},
@@ -125,10 +137,10 @@ constexpr Tuning kTuning[] = {
 // The row for code of `arch`; null where there is none, which is below the oldest. are_few(row): whether the launch's rows
 // are few for that one.
 template <typename F>
-constexpr const Tuning* find_softmax_tuning(int arch, Operation operation, bool wide, int64_t packs, F are_few) {
+constexpr const Tuning* find_softmax_tuning(int arch, Operation operation, Rows kind, int64_t packs, F are_few) {
   for (const Tuning& row : kTuning)
-    if (row.arch <= arch && row.operation == operation && row.wide == wide && packs <= row.packs &&
-        (!row.few || are_few(row)))
+    if (row.arch <= arch && row.operation == operation && (row.kind == kind || (row.kind == kWide && kind == kWhole)) &&
+        packs <= row.packs && (!row.few || are_few(row)))
       return &row;
   return nullptr;
 }
@@ -136,12 +148,12 @@ constexpr const Tuning* find_softmax_tuning(int arch, Operation operation, bool 
 constexpr bool is_compiled(const Tuning& row, int arch) {
   const Layout& layout = row.layout;
   if (layout.packs == 0 && layout.cluster != 1) return false;
-  if (row.operation == kCrossEntropy) return row.wide && (layout.threads == 32 || layout.threads == 512);
+  if (row.operation == kCrossEntropy) return row.kind != kNarrow && (layout.threads == 32 || layout.threads == 512);
   if (row.operation == kCrossEntropyBackward) return layout.threads == 32 || layout.threads == 256;
-  if (layout.packs == 0) return layout.threads == 512 || layout.threads == (row.wide ? 1024 : 128);
+  if (layout.packs == 0) return layout.threads == 512 || layout.threads == (row.kind != kNarrow ? 1024 : 128);
 #define SOFTMAX_SAME(THREADS, PACKS, CLUSTER, KEPT, FIRST, LAST)                       \
   if (layout.threads == THREADS && layout.packs == PACKS && layout.cluster == CLUSTER) \
-    return row.wide && arch >= FIRST && arch <= LAST;
+    return row.kind != kNarrow && arch >= FIRST && arch <= LAST;
   SOFTMAX_LAYOUTS(SOFTMAX_SAME)
 #undef SOFTMAX_SAME
   return false;
@@ -154,14 +166,14 @@ constexpr bool table_is_sound() {
     // What is found where a row of the table ends.
     for (const int arch : kTunedArchs) {
       const auto as_row = [&](const Tuning&) { return row.few; };
-      const Tuning* found = find_softmax_tuning(arch, row.operation, row.wide, row.packs, as_row);
+      const Tuning* found = find_softmax_tuning(arch, row.operation, row.kind, row.packs, as_row);
       if (found == nullptr || !is_compiled(*found, arch)) return false;
     }
   }
   for (const Operation operation : {kSoftmax, kCrossEntropy, kCrossEntropyBackward})  // every launch finds a row
-    for (const bool wide : {kWide, kNarrow})
-      if ((wide || operation != kCrossEntropy) &&
-          find_softmax_tuning(kOldest, operation, wide, kAny, [](const Tuning&) { return false; }) == nullptr)
+    for (const Rows kind : {kWide, kNarrow})
+      if ((kind != kNarrow || operation != kCrossEntropy) &&
+          find_softmax_tuning(kOldest, operation, kind, kAny, [](const Tuning&) { return false; }) == nullptr)
         return false;
   return true;
 }
