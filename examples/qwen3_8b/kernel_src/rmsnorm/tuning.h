@@ -146,8 +146,8 @@ constexpr Tuning kTuning[] = {
     // 16 bytes): 302 columns 21.5 (26.3), 502 21.3 (24.3), 582 21.2 (24.4), 2404 21.1 (23.7), 4198 22.5 (25.8), 7004 21.4 (31.1), 12002
     // 24.6 (37.3); with add 302 41.2 (49.8), 582 41.5 (46.6), 12002 42.8 (48.4), but 3002 42.4 (41.2). Fewer bytes have more threads a
     // row: 1996 x 1002 128 x 8 3.4 (32 x 16 4.1, before 4.6), 666 x 3002 with add 256 x 8 5.8 (128 x 16 7.2, before 6.0). Of 33 to 128
-    // words 16 bytes are faster. Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5),
-    // 15147 24.7 (34.9); with add 735 1024 x 2 42.5 (32 x 24 46.8); but 203 x 9805 512 x 4 5.6 (1024 x 2 4.5).
+    // words 16 bytes are faster. Odd rows by 16 bytes: 12001 512 x 4 24.0 (1024 x 2 37.5), 15147 24.7 (34.9); with add 735 1024 x 2 42.5
+    // (32 x 24 46.8); but 203 x 9805 512 x 4 5.6 (1024 x 2 4.5).
     // By 16 bytes, several rows a block, us of 96 MB: 261 columns 26.7 (by 32 x 24 elements 33.2), 333 26.7 (30.9), 771 26.0 (64 x 16
     // 29.6), and of 250 MB 333 67 (80); with residual add 131 26.3 (36.6), 333 27.1 (30.5), 601 26.1 (27.8). Of 2 MB those of more
     // threads a row take less. With the weight in shared memory (before, with the rows there, an element a thread): 65 31.8 (35.1), 71
@@ -198,8 +198,8 @@ constexpr Tuning kTuning[] = {
 };
 
 // Whether rows of so many words are accessed a word at a time. alike: each lies at the same place between multiples of 16 bytes in
-// all tensors, so that elements, shared memory and 16 bytes are the other choice, and for fp32 (size 4) the better one. Where a little
-// over half of the widest layout's words are there, by 16 bytes 96 MB of 8194 columns take 27.7 us (33.4), with residual add 26.5 (26.2).
+// all tensors, so that elements and 16 bytes are the other choice, and for fp32 (size 4) the better one. Where a little over half of
+// the widest layout's words are there, by 16 bytes 96 MB of 8194 columns take 27.7 us (33.4), with residual add 26.5 (26.2).
 constexpr bool is_by_words(int size, int64_t words, bool alike, int64_t bytes) {
   const bool half = words > 4096 && words <= 5120 && bytes >= 60000000;
   return !alike || (size == 2 && (words <= 32 || (words > 128 && !half)));
